@@ -1,0 +1,1 @@
+//! The command `anabranch`: what it draws and prints.

@@ -1,0 +1,1 @@
+//! Oracles for the tests of anabranch: nothing here shares code with what it checks.

@@ -1,0 +1,159 @@
+//! Rows of data, checked once at the edge: a minibatch `y_m` of the paper (§2.1).
+
+use thiserror::Error;
+
+/// A dense block of rows with optional weights. Every value is finite.
+///
+/// ```
+/// use anabranch::batch::Batch;
+/// let batch = Batch::new(2, vec![0.0, 1.0, 2.0, 3.0]).unwrap();
+/// assert_eq!(batch.n_rows(), 2);
+/// assert_eq!(batch.row(1), &[2.0, 3.0]);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch {
+    dimensions: usize,
+    values: Vec<f64>,
+    weights: Option<Vec<f64>>,
+}
+
+/// Why a block of numbers is not a batch.
+#[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
+pub enum BatchError {
+    /// A row has no columns.
+    #[error("rows have no columns")]
+    NoColumns,
+    /// The number of values is not a multiple of the number of columns.
+    #[error("{values} values do not fill rows of {dimensions} columns")]
+    Ragged {
+        /// Number of values given.
+        values: usize,
+        /// Number of columns of a row.
+        dimensions: usize,
+    },
+    /// A value is NaN or infinite.
+    #[error("row {row}, column {column}: {value} is not a finite number")]
+    NotFinite {
+        /// Row within the batch, from 0.
+        row: usize,
+        /// Column, from 0.
+        column: usize,
+        /// The offending value.
+        value: f64,
+    },
+    /// There are more or fewer weights than rows.
+    #[error("{weights} weights for {rows} rows")]
+    WeightCount {
+        /// Number of weights given.
+        weights: usize,
+        /// Number of rows.
+        rows: usize,
+    },
+    /// A weight is negative, NaN or infinite.
+    #[error("row {row}: weight {value} is not a finite number of at least 0")]
+    Weight {
+        /// Row within the batch, from 0.
+        row: usize,
+        /// The offending weight.
+        value: f64,
+    },
+}
+
+impl Batch {
+    /// Rows of `dimensions` columns, one after another.
+    pub fn new(dimensions: usize, values: Vec<f64>) -> Result<Self, BatchError> {
+        if dimensions == 0 {
+            return Err(BatchError::NoColumns);
+        }
+        if !values.len().is_multiple_of(dimensions) {
+            return Err(BatchError::Ragged { values: values.len(), dimensions });
+        }
+        if let Some(ix) = values.iter().position(|v| !v.is_finite()) {
+            return Err(BatchError::NotFinite {
+                row: ix / dimensions,
+                column: ix % dimensions,
+                value: values[ix],
+            });
+        }
+        Ok(Self { dimensions, values, weights: None })
+    }
+
+    /// The same rows, each counted `weights[row]` times.
+    pub fn with_weights(mut self, weights: Vec<f64>) -> Result<Self, BatchError> {
+        if weights.len() != self.n_rows() {
+            return Err(BatchError::WeightCount { weights: weights.len(), rows: self.n_rows() });
+        }
+        if let Some(row) = weights.iter().position(|w| !(w.is_finite() && *w >= 0.0)) {
+            return Err(BatchError::Weight { row, value: weights[row] });
+        }
+        self.weights = Some(weights);
+        Ok(self)
+    }
+
+    /// Number of rows.
+    pub fn n_rows(&self) -> usize {
+        self.values.len() / self.dimensions
+    }
+
+    /// Number of columns.
+    pub fn dimensions(&self) -> usize {
+        self.dimensions
+    }
+
+    /// True when there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// One row.
+    pub fn row(&self, row: usize) -> &[f64] {
+        &self.values[row * self.dimensions..(row + 1) * self.dimensions]
+    }
+
+    /// All rows in order.
+    pub fn rows(&self) -> std::slice::ChunksExact<'_, f64> {
+        self.values.chunks_exact(self.dimensions)
+    }
+
+    /// All values, row after row.
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// The weights, if rows are weighted.
+    pub fn weights(&self) -> Option<&[f64]> {
+        self.weights.as_deref()
+    }
+
+    /// Σ weights, or the number of rows: what this batch adds to MASS.
+    pub fn mass(&self) -> f64 {
+        match &self.weights {
+            Some(weights) => weights.iter().sum(),
+            None => self.n_rows() as f64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nan_is_named_by_row_and_column() {
+        let error = Batch::new(2, vec![0.0, 1.0, f64::NAN, 3.0]).unwrap_err();
+        assert!(matches!(error, BatchError::NotFinite { row: 1, column: 0, .. }));
+    }
+
+    #[test]
+    fn ragged_values_are_refused() {
+        assert_eq!(Batch::new(2, vec![0.0; 3]), Err(BatchError::Ragged { values: 3, dimensions: 2 }));
+    }
+
+    #[test]
+    fn weights_make_the_mass() {
+        let batch = Batch::new(1, vec![1.0, 2.0]).unwrap().with_weights(vec![0.5, 2.0]).unwrap();
+        assert_eq!(batch.mass(), 2.5);
+        assert!(Batch::new(1, vec![1.0]).unwrap().with_weights(vec![-1.0]).is_err());
+    }
+}

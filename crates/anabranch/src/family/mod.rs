@@ -1,0 +1,104 @@
+//! What a component is: an exponential family with its conjugate prior (paper eq. varapproxs).
+//!
+//! ```text
+//! p(x | θ) = h(x) · exp( natural(θ) · T(x) )
+//! p(θ | S) ∝ exp( (η₀ + S) · natural(θ) ),     S = Σ_j π_j T(x_j)
+//! ```
+//!
+//! Every family maps a row to a feature row `T(x)` of fixed length whose **first entry is 1**, so that the
+//! sufficient statistics of a minibatch are one matrix product `RᵀT(X)` and their first entry is the expected count
+//! `t`. Statistics never contain the prior: `η = η₀ + S` is formed inside the family when it is needed.
+
+use rand::Rng;
+
+mod bernoulli;
+mod categorical;
+mod diagonal;
+mod frame;
+mod gaussian;
+mod multinomial;
+mod poisson;
+mod product;
+mod spherical;
+
+pub use bernoulli::Bernoulli;
+pub use categorical::Categorical;
+pub use diagonal::Diagonal;
+pub use frame::Frame;
+pub use gaussian::{Gaussian, NormalInverseWishart};
+pub use multinomial::Multinomial;
+pub use poisson::Poisson;
+pub use product::Product;
+pub use spherical::Spherical;
+
+/// A row lies outside a family's domain.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("column {column}: {value} is not {expected}")]
+pub struct DomainError {
+    /// Column of the row, from 0.
+    pub column: usize,
+    /// The offending value.
+    pub value: f64,
+    /// What the family takes there, for example "0 or 1".
+    pub expected: &'static str,
+}
+
+/// What a person wants to know about one component, in the units of the data.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Summary {
+    /// Posterior mean of each column (for categorical columns: the probabilities are in `probabilities`).
+    pub mean: Vec<f64>,
+    /// Standard deviation of each column under the expected parameters.
+    pub spread: Vec<f64>,
+    /// Expected covariance, row after row, for families that have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub covariance: Option<Vec<f64>>,
+    /// Expected probabilities per column, for categorical columns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probabilities: Option<Vec<Vec<f64>>>,
+}
+
+/// The posterior predictive density of one component, prepared once and evaluated for many rows.
+pub trait Predictive: Send + Sync {
+    /// `log p(x | data of the component)`, exact, in the units of the data.
+    fn ln_density(&self, x: &[f64]) -> f64;
+}
+
+/// An exponential family with a conjugate prior.
+///
+/// `stats` is always `S = Σ_j π_j T(x_j)`, [`Family::n_features`] long, without the prior; all zeros is the prior.
+pub trait Family: Clone + std::fmt::Debug + Send + Sync + 'static {
+    /// Columns of a row.
+    fn dimensions(&self) -> usize;
+
+    /// Length of `T(x)`.
+    fn n_features(&self) -> usize;
+
+    /// Checks that a row of finite numbers lies in the domain.
+    fn check(&self, x: &[f64]) -> Result<(), DomainError>;
+
+    /// Writes `T(x)`; `out[0]` is 1.
+    fn features(&self, x: &[f64], out: &mut [f64]);
+
+    /// `log h(x)`: the part of the log density that no parameter touches and that `φ · T(x)` does not hold.
+    fn ln_base(&self, x: &[f64]) -> f64;
+
+    /// The log-partition function `A(η₀ + S)`.
+    fn log_partition(&self, stats: &[f64]) -> f64;
+
+    /// Writes the expected natural parameter `φ`, so that `E_q[log p(x|θ)] = φ · T(x) + log h(x)`, and returns
+    /// `A(η₀ + S)`, which costs nothing more.
+    fn expected_natural(&self, stats: &[f64], phi: &mut [f64]) -> f64;
+
+    /// The exact posterior predictive of a component with these statistics.
+    fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive>;
+
+    /// Draws parameters from the posterior and then a row from them: one draw from the predictive.
+    fn sample(&self, stats: &[f64], rng: &mut dyn Rng, out: &mut [f64]);
+
+    /// Mean and spread in the units of the data.
+    fn summary(&self, stats: &[f64]) -> Summary;
+
+    /// A squared distance between rows in the geometry of the family; births are seeded with it.
+    fn seed_distance(&self, x: &[f64], y: &[f64]) -> f64;
+}

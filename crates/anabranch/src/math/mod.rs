@@ -1,0 +1,1 @@
+//! Special functions, Cholesky factors of packed symmetric matrices, log-sum-exp.
