@@ -5,4 +5,6 @@
 //! *Streaming, Distributed Variational Inference for Bayesian Nonparametrics*, 2015).
 
 pub mod batch;
+pub mod identify;
 pub mod math;
+pub mod process;
