@@ -5,4 +5,5 @@
 //! *Streaming, Distributed Variational Inference for Bayesian Nonparametrics*, 2015).
 
 pub mod batch;
+pub mod family;
 pub mod math;

@@ -11,37 +11,16 @@
 
 use rand::Rng;
 
-mod bernoulli;
-mod categorical;
-mod diagonal;
+pub(crate) mod counts;
+pub(crate) mod draw;
+mod error;
 mod frame;
 mod gaussian;
-mod multinomial;
-mod poisson;
-mod product;
-mod spherical;
+mod student_t;
 
-pub use bernoulli::Bernoulli;
-pub use categorical::Categorical;
-pub use diagonal::Diagonal;
+pub use error::{DomainError, PriorError};
 pub use frame::Frame;
 pub use gaussian::{Gaussian, NormalInverseWishart};
-pub use multinomial::Multinomial;
-pub use poisson::Poisson;
-pub use product::Product;
-pub use spherical::Spherical;
-
-/// A row lies outside a family's domain.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("column {column}: {value} is not {expected}")]
-pub struct DomainError {
-    /// Column of the row, from 0.
-    pub column: usize,
-    /// The offending value.
-    pub value: f64,
-    /// What the family takes there, for example "0 or 1".
-    pub expected: &'static str,
-}
 
 /// What a person wants to know about one component, in the units of the data.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -83,7 +62,8 @@ pub trait Family: Clone + std::fmt::Debug + Send + Sync + 'static {
     /// `log h(x)`: the part of the log density that no parameter touches and that `φ · T(x)` does not hold.
     fn ln_base(&self, x: &[f64]) -> f64;
 
-    /// The log-partition function `A(η₀ + S)`.
+    /// The log-partition function `A(η₀ + S)`, with the constants of every row: `A(S) − A(0) + Σ log h(x_j)` is the log
+    /// marginal likelihood of whole rows in the units of the data, and `∂A/∂S = φ` entry by entry.
     fn log_partition(&self, stats: &[f64]) -> f64;
 
     /// Writes the expected natural parameter `φ`, so that `E_q[log p(x|θ)] = φ · T(x) + log h(x)`, and returns
