@@ -103,7 +103,7 @@ pub(crate) fn require_positive(what: &'static str, values: &[f64]) -> Result<(),
 }
 
 pub(crate) fn require_real(what: &'static str, values: &[f64]) -> Result<(), PriorError> {
-    match values.iter().find(|v| !(v.abs() <= REAL_LIMIT)) {
+    match values.iter().find(|v| !(-REAL_LIMIT..=REAL_LIMIT).contains(*v)) {
         None => Ok(()),
         Some(&value) => Err(PriorError::Parameter { what, value, expected: "a number from -1e75 to 1e75" }),
     }

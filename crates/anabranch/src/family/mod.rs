@@ -11,16 +11,37 @@
 
 use rand::Rng;
 
-pub(crate) mod counts;
-pub(crate) mod draw;
+mod any;
+mod bernoulli;
+mod categorical;
+mod counts;
+mod diagonal;
+mod draw;
 mod error;
 mod frame;
 mod gaussian;
+mod multinomial;
+mod normal_inverse_wishart;
+mod poisson;
+mod product;
+mod spherical;
 mod student_t;
 
+pub use any::AnyFamily;
+pub use bernoulli::Bernoulli;
+pub use categorical::Categorical;
+pub use diagonal::{Diagonal, NormalGamma};
 pub use error::{DomainError, PriorError};
 pub use frame::Frame;
-pub use gaussian::{Gaussian, NormalInverseWishart};
+pub use gaussian::Gaussian;
+pub use multinomial::Multinomial;
+pub use normal_inverse_wishart::NormalInverseWishart;
+pub use poisson::Poisson;
+pub use product::{Block, Product};
+pub use spherical::{Spherical, SphericalPrior};
+
+/// Below this count a component is empty: its mean, a quotient of two such numbers, would be noise.
+const EMPTY_COUNT: f64 = 1e-250;
 
 /// What a person wants to know about one component, in the units of the data.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
