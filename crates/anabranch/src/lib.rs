@@ -5,6 +5,7 @@
 //! *Streaming, Distributed Variational Inference for Bayesian Nonparametrics*, 2015).
 
 pub mod batch;
+pub mod family;
 pub mod identify;
 pub mod math;
 pub mod process;

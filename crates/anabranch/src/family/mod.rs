@@ -11,37 +11,37 @@
 
 use rand::Rng;
 
+mod any;
 mod bernoulli;
 mod categorical;
+mod counts;
 mod diagonal;
+mod draw;
+mod error;
 mod frame;
 mod gaussian;
 mod multinomial;
+mod normal_inverse_wishart;
 mod poisson;
 mod product;
 mod spherical;
+mod student_t;
 
+pub use any::AnyFamily;
 pub use bernoulli::Bernoulli;
 pub use categorical::Categorical;
-pub use diagonal::Diagonal;
+pub use diagonal::{Diagonal, NormalGamma};
+pub use error::{DomainError, PriorError};
 pub use frame::Frame;
-pub use gaussian::{Gaussian, NormalInverseWishart};
+pub use gaussian::Gaussian;
 pub use multinomial::Multinomial;
+pub use normal_inverse_wishart::NormalInverseWishart;
 pub use poisson::Poisson;
-pub use product::Product;
-pub use spherical::Spherical;
+pub use product::{Block, Product};
+pub use spherical::{Spherical, SphericalPrior};
 
-/// A row lies outside a family's domain.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("column {column}: {value} is not {expected}")]
-pub struct DomainError {
-    /// Column of the row, from 0.
-    pub column: usize,
-    /// The offending value.
-    pub value: f64,
-    /// What the family takes there, for example "0 or 1".
-    pub expected: &'static str,
-}
+/// Below this count a component is empty: its mean, a quotient of two such numbers, would be noise.
+const EMPTY_COUNT: f64 = 1e-250;
 
 /// What a person wants to know about one component, in the units of the data.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -83,7 +83,8 @@ pub trait Family: Clone + std::fmt::Debug + Send + Sync + 'static {
     /// `log h(x)`: the part of the log density that no parameter touches and that `φ · T(x)` does not hold.
     fn ln_base(&self, x: &[f64]) -> f64;
 
-    /// The log-partition function `A(η₀ + S)`.
+    /// The log-partition function `A(η₀ + S)`, with the constants of every row: `A(S) − A(0) + Σ log h(x_j)` is the log
+    /// marginal likelihood of whole rows in the units of the data, and `∂A/∂S = φ` entry by entry.
     fn log_partition(&self, stats: &[f64]) -> f64;
 
     /// Writes the expected natural parameter `φ`, so that `E_q[log p(x|θ)] = φ · T(x) + log h(x)`, and returns

@@ -1,0 +1,123 @@
+//! Every family as one type, for the edges: model files, the wire, Python.
+//!
+//! Inside the mathematics code is generic over [`Family`]; here each call is a `match` and a delegation.
+
+use rand::Rng;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Bernoulli, Categorical, Diagonal, DomainError, Family, Gaussian, Multinomial, Poisson, Predictive,
+    Product, Spherical, Summary,
+};
+
+/// One of the families of this crate. Deserialising one validates it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AnyFamily {
+    /// Full covariance.
+    Gaussian(Gaussian),
+    /// A variance per column.
+    Diagonal(Diagonal),
+    /// One variance for all columns.
+    Spherical(Spherical),
+    /// Zeros and ones.
+    Bernoulli(Bernoulli),
+    /// Category codes.
+    Categorical(Categorical),
+    /// Independent counts.
+    Poisson(Poisson),
+    /// Counts over a vocabulary.
+    Multinomial(Multinomial),
+    /// Blocks of columns with different families.
+    Product(Product),
+}
+
+macro_rules! delegate {
+    ($any:expr, $family:ident => $call:expr) => {
+        match $any {
+            AnyFamily::Gaussian($family) => $call,
+            AnyFamily::Diagonal($family) => $call,
+            AnyFamily::Spherical($family) => $call,
+            AnyFamily::Bernoulli($family) => $call,
+            AnyFamily::Categorical($family) => $call,
+            AnyFamily::Poisson($family) => $call,
+            AnyFamily::Multinomial($family) => $call,
+            AnyFamily::Product($family) => $call,
+        }
+    };
+}
+
+macro_rules! from_each {
+    ($($family:ident),*) => {
+        $(impl From<$family> for AnyFamily {
+            fn from(family: $family) -> Self {
+                AnyFamily::$family(family)
+            }
+        })*
+    };
+}
+
+from_each!(Gaussian, Diagonal, Spherical, Bernoulli, Categorical, Poisson, Multinomial, Product);
+
+impl AnyFamily {
+    /// The name that model files and the command line use.
+    pub fn name(&self) -> &'static str {
+        match self {
+            AnyFamily::Gaussian(_) => "gaussian",
+            AnyFamily::Diagonal(_) => "diagonal",
+            AnyFamily::Spherical(_) => "spherical",
+            AnyFamily::Bernoulli(_) => "bernoulli",
+            AnyFamily::Categorical(_) => "categorical",
+            AnyFamily::Poisson(_) => "poisson",
+            AnyFamily::Multinomial(_) => "multinomial",
+            AnyFamily::Product(_) => "product",
+        }
+    }
+}
+
+impl Family for AnyFamily {
+    fn dimensions(&self) -> usize {
+        delegate!(self, family => family.dimensions())
+    }
+
+    fn n_features(&self) -> usize {
+        delegate!(self, family => family.n_features())
+    }
+
+    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
+        delegate!(self, family => family.check(x))
+    }
+
+    fn features(&self, x: &[f64], out: &mut [f64]) {
+        delegate!(self, family => family.features(x, out))
+    }
+
+    fn ln_base(&self, x: &[f64]) -> f64 {
+        delegate!(self, family => family.ln_base(x))
+    }
+
+    fn log_partition(&self, stats: &[f64]) -> f64 {
+        delegate!(self, family => family.log_partition(stats))
+    }
+
+    fn expected_natural(&self, stats: &[f64], phi: &mut [f64]) -> f64 {
+        delegate!(self, family => family.expected_natural(stats, phi))
+    }
+
+    fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {
+        delegate!(self, family => family.predictive(stats))
+    }
+
+    fn sample(&self, stats: &[f64], rng: &mut dyn Rng, out: &mut [f64]) {
+        delegate!(self, family => family.sample(stats, rng, out))
+    }
+
+    fn summary(&self, stats: &[f64]) -> Summary {
+        delegate!(self, family => family.summary(stats))
+    }
+
+    fn seed_distance(&self, x: &[f64], y: &[f64]) -> f64 {
+        delegate!(self, family => family.seed_distance(x, y))
+    }
+}

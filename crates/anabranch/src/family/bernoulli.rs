@@ -1,0 +1,178 @@
+//! Columns of zeros and ones under Beta priors (math.md §6).
+//!
+//! ```text
+//! T(x) = (1, x)
+//! a = a₀ + Σx,   b = b₀ + n − Σx                                per column
+//! A = Σ_d log Γ(a) + log Γ(b) − log Γ(a + b)
+//! φ = ( Σ_d ψ(b) − ψ(a + b),   ψ(a) − ψ(b) )
+//! p(x = 1 | S) = a / (a + b)
+//! ```
+
+use rand::Rng;
+use serde::{Deserialize, Serialize};
+
+use super::error::{PriorError, require_len, require_positive, require_some};
+use super::{DomainError, Family, Predictive, Summary, counts, draw};
+use crate::batch::Batch;
+use crate::math::special::{digamma, ln_gamma, ln_gamma_ratio};
+
+/// Independent columns of zeros and ones.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RawBernoulli")]
+pub struct Bernoulli {
+    ones: Vec<f64>,
+    zeros: Vec<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawBernoulli {
+    ones: Vec<f64>,
+    zeros: Vec<f64>,
+}
+
+impl TryFrom<RawBernoulli> for Bernoulli {
+    type Error = PriorError;
+
+    fn try_from(raw: RawBernoulli) -> Result<Self, PriorError> {
+        Bernoulli::new(raw.ones, raw.zeros)
+    }
+}
+
+/// Pseudo-counts of ones and of zeros.
+#[derive(Clone, Copy)]
+struct Beta {
+    ones: f64,
+    zeros: f64,
+}
+
+impl Beta {
+    fn ln_partition(self) -> f64 {
+        ln_gamma(self.ones) - ln_gamma_ratio(self.zeros, self.ones)
+    }
+
+    fn mean(self) -> f64 {
+        self.ones / (self.ones + self.zeros)
+    }
+}
+
+impl Bernoulli {
+    /// Pseudo-counts of ones (`a₀`) and of zeros (`b₀`) for each column.
+    pub fn new(ones: Vec<f64>, zeros: Vec<f64>) -> Result<Self, PriorError> {
+        require_some("the prior", ones.len())?;
+        require_len("the pseudo-counts of zeros", ones.len(), zeros.len())?;
+        require_positive("a pseudo-count of ones", &ones)?;
+        require_positive("a pseudo-count of zeros", &zeros)?;
+        Ok(Self { ones, zeros })
+    }
+
+    /// One pseudo-row per column, shared out as the first rows are: half Jeffreys (½, ½), half their mean.
+    pub fn from_rows(rows: &Batch) -> Result<Self, PriorError> {
+        let means = counts::column_means(rows, check_bits)?;
+        let ones: Vec<f64> = means.iter().map(|mean| 0.25 + 0.5 * mean).collect();
+        let zeros = ones.iter().map(|ones| 1.0 - ones).collect();
+        Self::new(ones, zeros)
+    }
+
+    /// Prior pseudo-counts of ones, per column.
+    pub fn ones(&self) -> &[f64] {
+        &self.ones
+    }
+
+    /// Prior pseudo-counts of zeros, per column.
+    pub fn zeros(&self) -> &[f64] {
+        &self.zeros
+    }
+
+    fn columns<'a>(&'a self, stats: &'a [f64]) -> impl Iterator<Item = Beta> + 'a {
+        self.ones.iter().zip(&self.zeros).zip(&stats[1..]).map(|((ones, zeros), sum)| Beta {
+            ones: ones + sum.max(0.0),
+            // Roundings of two different sums may leave a little less than nothing.
+            zeros: zeros + (stats[0] - sum).max(0.0),
+        })
+    }
+}
+
+fn check_bits(x: &[f64]) -> Result<(), DomainError> {
+    match x.iter().position(|&v| v != 0.0 && v != 1.0) {
+        None => Ok(()),
+        Some(column) => Err(DomainError { column, value: x[column], expected: "0 or 1" }),
+    }
+}
+
+impl Family for Bernoulli {
+    fn dimensions(&self) -> usize {
+        self.ones.len()
+    }
+
+    fn n_features(&self) -> usize {
+        1 + self.dimensions()
+    }
+
+    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
+        check_bits(x)
+    }
+
+    fn features(&self, x: &[f64], out: &mut [f64]) {
+        out[0] = 1.0;
+        out[1..].copy_from_slice(x);
+    }
+
+    fn ln_base(&self, _x: &[f64]) -> f64 {
+        0.0
+    }
+
+    fn log_partition(&self, stats: &[f64]) -> f64 {
+        self.columns(stats).map(Beta::ln_partition).sum()
+    }
+
+    fn expected_natural(&self, stats: &[f64], phi: &mut [f64]) -> f64 {
+        let mut ln_partition = 0.0;
+        let (constant, rest) = phi.split_at_mut(1);
+        constant[0] = 0.0;
+        for (value, column) in rest.iter_mut().zip(self.columns(stats)) {
+            let of_zeros = digamma(column.zeros);
+            *value = digamma(column.ones) - of_zeros;
+            constant[0] += of_zeros - digamma(column.ones + column.zeros);
+            ln_partition += column.ln_partition();
+        }
+        ln_partition
+    }
+
+    fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {
+        let ln_odds = self.columns(stats).map(|column| {
+            let ln_total = (column.ones + column.zeros).ln();
+            [column.zeros.ln() - ln_total, column.ones.ln() - ln_total]
+        });
+        Box::new(BernoulliPredictive { ln_probabilities: ln_odds.collect() })
+    }
+
+    fn sample(&self, stats: &[f64], rng: &mut dyn Rng, out: &mut [f64]) {
+        for (out, column) in out.iter_mut().zip(self.columns(stats)) {
+            let mut probabilities = [column.zeros, column.ones];
+            draw::dirichlet_in_place(&mut probabilities, rng);
+            *out = draw::category(&probabilities, rng) as f64;
+        }
+    }
+
+    fn summary(&self, stats: &[f64]) -> Summary {
+        let mean: Vec<f64> = self.columns(stats).map(Beta::mean).collect();
+        let spread = mean.iter().map(|p| (p * (1.0 - p)).sqrt()).collect();
+        Summary { mean, spread, covariance: None, probabilities: None }
+    }
+
+    /// Hamming distance: the number of columns that differ.
+    fn seed_distance(&self, x: &[f64], y: &[f64]) -> f64 {
+        x.iter().zip(y).filter(|(x, y)| x != y).count() as f64
+    }
+}
+
+struct BernoulliPredictive {
+    ln_probabilities: Vec<[f64; 2]>,
+}
+
+impl Predictive for BernoulliPredictive {
+    fn ln_density(&self, x: &[f64]) -> f64 {
+        self.ln_probabilities.iter().zip(x).map(|(ln, x)| ln[usize::from(*x != 0.0)]).sum()
+    }
+}

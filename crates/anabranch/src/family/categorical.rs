@@ -1,0 +1,204 @@
+//! Columns of category codes under Dirichlet priors (math.md §6).
+//!
+//! ```text
+//! T(x) = (1, one-hot(x_1), …, one-hot(x_D)),   F = 1 + Σ_d C_d
+//! λ_dc = λ₀_dc + Σ [x_d = c]
+//! A = Σ_d [ Σ_c log Γ(λ_dc) − log Γ(Σ_c λ_dc) ]
+//! φ = ( 0,   ψ(λ_dc) − ψ(Σ_c λ_dc) )
+//! p(x | S) = Π_d λ_{d,x_d} / Σ_c λ_dc
+//! ```
+//!
+//! The **last category of every column is "other"**: codes from `C_d − 1` upwards count there, so that a category that
+//! first appears in the middle of a stream has a place.
+
+use rand::Rng;
+use serde::{Deserialize, Serialize};
+
+use super::error::{PriorError, require_positive, require_some};
+use super::{DomainError, Family, Predictive, Summary, counts, draw};
+use crate::batch::Batch;
+use crate::math::special::ln_gamma;
+
+/// Independent columns of category codes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RawCategorical", into = "RawCategorical")]
+pub struct Categorical {
+    pseudo_counts: Vec<Vec<f64>>,
+    n_features: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCategorical {
+    pseudo_counts: Vec<Vec<f64>>,
+}
+
+impl TryFrom<RawCategorical> for Categorical {
+    type Error = PriorError;
+
+    fn try_from(raw: RawCategorical) -> Result<Self, PriorError> {
+        Categorical::new(raw.pseudo_counts)
+    }
+}
+
+impl From<Categorical> for RawCategorical {
+    fn from(family: Categorical) -> Self {
+        RawCategorical { pseudo_counts: family.pseudo_counts }
+    }
+}
+
+/// Codes of the first rows above this share the category "other": a column of row numbers is not categorical.
+pub(crate) const MOST_CATEGORIES: usize = 1024;
+
+impl Categorical {
+    /// Prior pseudo-counts of every category of every column, "other" last.
+    pub fn new(pseudo_counts: Vec<Vec<f64>>) -> Result<Self, PriorError> {
+        require_some("the prior", pseudo_counts.len())?;
+        for column in &pseudo_counts {
+            require_some("the categories of a column", column.len())?;
+            require_positive("a pseudo-count", column)?;
+        }
+        let n_features = 1 + pseudo_counts.iter().map(Vec::len).sum::<usize>();
+        Ok(Self { pseudo_counts, n_features })
+    }
+
+    /// The categories of the first rows and "other", with one pseudo-row per column shared out evenly.
+    pub fn from_rows(rows: &Batch) -> Result<Self, PriorError> {
+        counts::column_means(rows, counts::check_counts)?;
+        let columns = (0..rows.dimensions()).map(|column| {
+            let largest = rows.rows().map(|x| x[column]).fold(0.0, f64::max);
+            let known = (largest as usize).saturating_add(1).min(MOST_CATEGORIES);
+            let categories = known + 1;
+            vec![1.0 / categories as f64; categories]
+        });
+        Self::new(columns.collect())
+    }
+
+    /// Prior pseudo-counts, per column and category.
+    pub fn pseudo_counts(&self) -> &[Vec<f64>] {
+        &self.pseudo_counts
+    }
+
+    /// Each column's prior pseudo-counts with its statistics.
+    fn columns<'a>(&'a self, stats: &'a [f64]) -> impl Iterator<Item = (&'a [f64], &'a [f64])> + 'a {
+        let mut rest = &stats[1..];
+        self.pseudo_counts.iter().map(move |prior| {
+            let (counts, after) = rest.split_at(prior.len());
+            rest = after;
+            (prior.as_slice(), counts)
+        })
+    }
+
+    fn posterior<'a>(&'a self, stats: &'a [f64]) -> impl Iterator<Item = Vec<f64>> + 'a {
+        self.columns(stats).map(|(prior, counts)| prior.iter().zip(counts).map(|(p, c)| p + c).collect())
+    }
+}
+
+/// The category that a code counts for.
+fn category_of(code: f64, categories: usize) -> usize {
+    // The cast saturates, so any large code is "other".
+    (code as usize).min(categories - 1)
+}
+
+fn ln_partition_of(prior: &[f64], counts: &[f64]) -> f64 {
+    let (mut ln_partition, mut total) = (0.0, 0.0);
+    for (prior, count) in prior.iter().zip(counts) {
+        ln_partition += ln_gamma(prior + count);
+        total += prior + count;
+    }
+    ln_partition - ln_gamma(total)
+}
+
+impl Family for Categorical {
+    fn dimensions(&self) -> usize {
+        self.pseudo_counts.len()
+    }
+
+    fn n_features(&self) -> usize {
+        self.n_features
+    }
+
+    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
+        counts::check_counts(x)
+    }
+
+    fn features(&self, x: &[f64], out: &mut [f64]) {
+        out.fill(0.0);
+        out[0] = 1.0;
+        let mut start = 1;
+        for (code, column) in x.iter().zip(&self.pseudo_counts) {
+            out[start + category_of(*code, column.len())] = 1.0;
+            start += column.len();
+        }
+    }
+
+    fn ln_base(&self, _x: &[f64]) -> f64 {
+        0.0
+    }
+
+    fn log_partition(&self, stats: &[f64]) -> f64 {
+        self.columns(stats).map(|(prior, counts)| ln_partition_of(prior, counts)).sum()
+    }
+
+    fn expected_natural(&self, stats: &[f64], phi: &mut [f64]) -> f64 {
+        let (constant, mut rest) = phi.split_at_mut(1);
+        constant[0] = 0.0;
+        let mut ln_partition = 0.0;
+        for (prior, counts) in self.columns(stats) {
+            let (column, after) = rest.split_at_mut(prior.len());
+            ln_partition += counts::dirichlet_natural(prior.iter().zip(counts).map(|(p, c)| p + c), column);
+            rest = after;
+        }
+        ln_partition
+    }
+
+    fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {
+        let columns = self.posterior(stats).map(|mut column| {
+            let ln_total = column.iter().sum::<f64>().ln();
+            column.iter_mut().for_each(|count| *count = count.ln() - ln_total);
+            column
+        });
+        Box::new(CategoricalPredictive { ln_probabilities: columns.collect() })
+    }
+
+    fn sample(&self, stats: &[f64], rng: &mut dyn Rng, out: &mut [f64]) {
+        for (out, mut probabilities) in out.iter_mut().zip(self.posterior(stats)) {
+            draw::dirichlet_in_place(&mut probabilities, rng);
+            *out = draw::category(&probabilities, rng) as f64;
+        }
+    }
+
+    /// Mean and spread are those of the codes, which say little; `probabilities` say it all.
+    fn summary(&self, stats: &[f64]) -> Summary {
+        let probabilities: Vec<Vec<f64>> = self.posterior(stats).map(normalised).collect();
+        let moment = |column: &Vec<f64>, power: i32| -> f64 {
+            column.iter().enumerate().map(|(code, p)| p * (code as f64).powi(power)).sum()
+        };
+        let mean: Vec<f64> = probabilities.iter().map(|column| moment(column, 1)).collect();
+        let spread =
+            probabilities.iter().zip(&mean).map(|(column, m)| (moment(column, 2) - m * m).max(0.0).sqrt());
+        Summary { spread: spread.collect(), mean, covariance: None, probabilities: Some(probabilities) }
+    }
+
+    /// Hamming distance: the number of columns whose categories differ.
+    fn seed_distance(&self, x: &[f64], y: &[f64]) -> f64 {
+        let columns = x.iter().zip(y).zip(&self.pseudo_counts);
+        columns.filter(|((x, y), c)| category_of(**x, c.len()) != category_of(**y, c.len())).count() as f64
+    }
+}
+
+fn normalised(mut counts: Vec<f64>) -> Vec<f64> {
+    let total: f64 = counts.iter().sum();
+    counts.iter_mut().for_each(|count| *count /= total);
+    counts
+}
+
+struct CategoricalPredictive {
+    ln_probabilities: Vec<Vec<f64>>,
+}
+
+impl Predictive for CategoricalPredictive {
+    fn ln_density(&self, x: &[f64]) -> f64 {
+        self.ln_probabilities.iter().zip(x).map(|(column, x)| column[category_of(*x, column.len())]).sum()
+    }
+}

@@ -1,0 +1,254 @@
+//! Gaussian components with independent columns, each under a normal-gamma prior (math.md §6).
+//!
+//! ```text
+//! T(x) = (1, x, x²)                                             in the coordinates of the frame
+//! κ = κ₀ + n,   m = (κ₀m₀ + Σx) / κ,   a = a₀ + n/2
+//! b = b₀ + ½Σ(x − x̄)² + ½ · κ₀n/κ · (x̄ − m₀)²
+//! A = Σ_d [ log Γ(a) − a log b + ½ log(2π/κ) ] + n · c
+//! φ = ( Σ_d ½[ψ(a) − log b − 1/κ − (a/b)m²] + c,   (a/b)m,   −½ a/b )
+//! p(x | S) = Π_d t_{2a}( m, b(κ+1) / (aκ) )
+//! ```
+//!
+//! `c = −D/2 · log 2π − Σ log scale`, as for the full Gaussian.
+
+use rand::Rng;
+use serde::{Deserialize, Serialize};
+
+use super::error::{PriorError, require_len, require_positive, require_real};
+use super::student_t::StudentT;
+use super::{DomainError, EMPTY_COUNT, Family, Frame, Predictive, Summary, draw};
+use crate::batch::Batch;
+use crate::math::special::{LN_2PI, digamma, ln_gamma};
+
+/// Parameters of one normal-gamma distribution: precision `λ ~ Gamma(a, b)`, mean `μ | λ ~ N(m, 1/(κλ))`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NormalGamma {
+    /// Expected mean `m`.
+    pub mean: f64,
+    /// Rows that the expected mean counts for, `κ > 0`.
+    pub kappa: f64,
+    /// Shape of the precision, `a > 0`.
+    pub a: f64,
+    /// Rate of the precision, `b > 0`; the expected variance is `b / (a − 1)`.
+    pub b: f64,
+}
+
+impl NormalGamma {
+    fn validate(&self) -> Result<(), PriorError> {
+        require_real("the prior mean", &[self.mean])?;
+        require_positive("kappa", &[self.kappa])?;
+        require_positive("the prior shape a", &[self.a])?;
+        require_positive("the prior rate b", &[self.b])
+    }
+
+    /// After `count` values with this sum and sum of squares.
+    fn updated(&self, count: f64, sum: f64, squares: f64) -> Self {
+        if count <= EMPTY_COUNT {
+            return *self;
+        }
+        let kappa = self.kappa + count;
+        let data_mean = sum / count;
+        // A sum of squares is not negative, whatever cancellation says.
+        let within = (squares - data_mean * sum).max(0.0);
+        let between = self.kappa * count / kappa * (data_mean - self.mean).powi(2);
+        Self {
+            mean: (self.kappa * self.mean + sum) / kappa,
+            kappa,
+            a: self.a + 0.5 * count,
+            b: self.b + 0.5 * (within + between),
+        }
+    }
+
+    fn ln_partition(&self) -> f64 {
+        ln_gamma(self.a) - self.a * self.b.ln() + 0.5 * (LN_2PI - self.kappa.ln())
+    }
+
+    /// `b(κ + 1)/κ`: half the squared width of the predictive t, times its degrees of freedom.
+    fn widened_rate(&self) -> f64 {
+        self.b * (1.0 + 1.0 / self.kappa)
+    }
+}
+
+/// A Gaussian with unknown mean and variance in every column, columns independent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RawDiagonal", into = "RawDiagonal")]
+pub struct Diagonal {
+    frame: Frame,
+    prior: Vec<NormalGamma>,
+    /// `c` of the module documentation.
+    ln_row_constant: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawDiagonal {
+    frame: Frame,
+    prior: Vec<NormalGamma>,
+}
+
+impl TryFrom<RawDiagonal> for Diagonal {
+    type Error = PriorError;
+
+    fn try_from(raw: RawDiagonal) -> Result<Self, PriorError> {
+        Diagonal::new(raw.frame, raw.prior)
+    }
+}
+
+impl From<Diagonal> for RawDiagonal {
+    fn from(family: Diagonal) -> Self {
+        RawDiagonal { frame: family.frame, prior: family.prior }
+    }
+}
+
+/// The default prior: worth a tenth of a row for the mean, and `E[variance] = b/(a − 1) = 0.1` in the frame.
+const DEFAULT_PRIOR: NormalGamma = NormalGamma { mean: 0.0, kappa: 0.1, a: 1.5, b: 0.05 };
+
+impl Diagonal {
+    /// A family whose priors, one per column, are given in the coordinates of the frame.
+    pub fn new(frame: Frame, prior: Vec<NormalGamma>) -> Result<Self, PriorError> {
+        require_len("the prior", frame.dimensions(), prior.len())?;
+        prior.iter().try_for_each(NormalGamma::validate)?;
+        let ln_row_constant = -0.5 * frame.dimensions() as f64 * LN_2PI - frame.ln_scale();
+        Ok(Self { frame, prior, ln_row_constant })
+    }
+
+    /// A family whose priors are given in the units of the data.
+    pub fn with_prior_in_data_units(frame: Frame, mut prior: Vec<NormalGamma>) -> Result<Self, PriorError> {
+        for ((column, shift), scale) in prior.iter_mut().zip(frame.shift()).zip(frame.scale()) {
+            column.mean = (column.mean - shift) / scale;
+            column.b = column.b / scale / scale;
+        }
+        Self::new(frame, prior)
+    }
+
+    /// A weak prior in the frame of the first rows.
+    pub fn from_rows(rows: &Batch) -> Result<Self, PriorError> {
+        let frame = Frame::from_rows(rows)?;
+        let prior = vec![DEFAULT_PRIOR; frame.dimensions()];
+        Self::new(frame, prior)
+    }
+
+    /// The frame in which statistics and prior are kept.
+    pub fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    /// The prior of each column, in the coordinates of the frame.
+    pub fn prior(&self) -> &[NormalGamma] {
+        &self.prior
+    }
+
+    fn columns<'a>(&'a self, stats: &'a [f64]) -> impl Iterator<Item = NormalGamma> + 'a {
+        let (sums, squares) = stats[1..].split_at(self.dimensions());
+        let sums = sums.iter().zip(squares);
+        self.prior.iter().zip(sums).map(|(prior, (sum, square))| prior.updated(stats[0], *sum, *square))
+    }
+}
+
+impl Family for Diagonal {
+    fn dimensions(&self) -> usize {
+        self.prior.len()
+    }
+
+    fn n_features(&self) -> usize {
+        1 + 2 * self.dimensions()
+    }
+
+    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
+        self.frame.check(x)
+    }
+
+    fn features(&self, x: &[f64], out: &mut [f64]) {
+        out[0] = 1.0;
+        let (framed, squares) = out[1..].split_at_mut(self.dimensions());
+        self.frame.apply(x, framed);
+        for (square, value) in squares.iter_mut().zip(framed) {
+            *square = *value * *value;
+        }
+    }
+
+    fn ln_base(&self, _x: &[f64]) -> f64 {
+        0.0
+    }
+
+    fn log_partition(&self, stats: &[f64]) -> f64 {
+        let columns: f64 = self.columns(stats).map(|column| column.ln_partition()).sum();
+        columns + stats[0] * self.ln_row_constant
+    }
+
+    fn expected_natural(&self, stats: &[f64], phi: &mut [f64]) -> f64 {
+        let (constant, rest) = phi.split_at_mut(1);
+        let (linear, quadratic) = rest.split_at_mut(self.dimensions());
+        let mut ln_partition = stats[0] * self.ln_row_constant;
+        constant[0] = self.ln_row_constant;
+        for (column, (linear, quadratic)) in self.columns(stats).zip(linear.iter_mut().zip(quadratic)) {
+            let precision = column.a / column.b;
+            *linear = precision * column.mean;
+            *quadratic = -0.5 * precision;
+            constant[0] +=
+                0.5 * (digamma(column.a) - column.b.ln() - 1.0 / column.kappa - *linear * column.mean);
+            ln_partition += column.ln_partition();
+        }
+        ln_partition
+    }
+
+    fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {
+        let columns = self.columns(stats).map(|column| {
+            let width = 2.0 * column.widened_rate();
+            ColumnPredictive {
+                mean: column.mean,
+                width,
+                density: StudentT::new(1, 2.0 * column.a, width.ln()),
+            }
+        });
+        let ln_scale = self.frame.ln_scale();
+        Box::new(DiagonalPredictive { columns: columns.collect(), frame: self.frame.clone(), ln_scale })
+    }
+
+    fn sample(&self, stats: &[f64], rng: &mut dyn Rng, out: &mut [f64]) {
+        for (out, column) in out.iter_mut().zip(self.columns(stats)) {
+            let variance = column.widened_rate() / draw::gamma_variate(column.a, rng);
+            *out = column.mean + variance.sqrt() * draw::normal(rng);
+        }
+        self.frame.restore(out);
+    }
+
+    /// Expected variances; the inverse of the expected precision where `a ≤ 1` and there is no expectation.
+    fn summary(&self, stats: &[f64]) -> Summary {
+        let mut mean: Vec<f64> = self.columns(stats).map(|column| column.mean).collect();
+        self.frame.restore(&mut mean);
+        let spread = self.columns(stats).zip(self.frame.scale()).map(|(column, scale)| {
+            let divisor = if column.a > 1.0 { column.a - 1.0 } else { column.a };
+            (column.b / divisor).sqrt() * scale
+        });
+        Summary { mean, spread: spread.collect(), covariance: None, probabilities: None }
+    }
+
+    fn seed_distance(&self, x: &[f64], y: &[f64]) -> f64 {
+        self.frame.squared_distance(x, y)
+    }
+}
+
+struct ColumnPredictive {
+    mean: f64,
+    width: f64,
+    density: StudentT,
+}
+
+struct DiagonalPredictive {
+    columns: Vec<ColumnPredictive>,
+    frame: Frame,
+    ln_scale: f64,
+}
+
+impl Predictive for DiagonalPredictive {
+    fn ln_density(&self, x: &[f64]) -> f64 {
+        let framed = x.iter().zip(self.frame.shift()).zip(self.frame.scale());
+        let columns = self.columns.iter().zip(framed).map(|(column, ((x, shift), scale))| {
+            let centred = (x - shift) / scale - column.mean;
+            column.density.ln_density(centred * centred / column.width)
+        });
+        columns.sum::<f64>() - self.ln_scale
+    }
+}

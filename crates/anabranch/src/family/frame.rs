@@ -1,0 +1,237 @@
+//! Affine coordinates in which sums of squares lose no precision.
+//!
+//! ```text
+//! x′ = (x − shift) / scale        (per column)        log p(x) = log p(x′) − Σ_d log scale_d
+//! ```
+//!
+//! `Σ x²` of data at offset 1e8 keeps no digit of a unit variance. A frame is fixed once, from the first rows, and
+//! everything a Gaussian family stores (statistics, prior) is in its coordinates; densities and summaries are in the
+//! units of the data.
+
+use serde::{Deserialize, Serialize};
+
+use super::DomainError;
+use super::error::{PriorError, REAL_LIMIT, require_len, require_some};
+use crate::batch::Batch;
+
+/// A shift and a scale per column.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RawFrame")]
+pub struct Frame {
+    shift: Vec<f64>,
+    scale: Vec<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFrame {
+    shift: Vec<f64>,
+    scale: Vec<f64>,
+}
+
+impl TryFrom<RawFrame> for Frame {
+    type Error = PriorError;
+
+    fn try_from(raw: RawFrame) -> Result<Self, PriorError> {
+        Frame::new(raw.shift, raw.scale)
+    }
+}
+
+/// Deviations below this share of the mean are the rounding of the mean, not a spread.
+const CONSTANT_SHARE: f64 = 1e-13;
+/// A scale is a normal number whose inverse is one too.
+const SCALE_RANGE: std::ops::RangeInclusive<f64> = 1e-300..=1e300;
+
+impl Frame {
+    /// A frame of these shifts and scales.
+    pub fn new(shift: Vec<f64>, scale: Vec<f64>) -> Result<Self, PriorError> {
+        require_some("the frame", shift.len())?;
+        require_len("the scale of the frame", shift.len(), scale.len())?;
+        if let Some(&value) = shift.iter().find(|v| !v.is_finite()) {
+            return Err(PriorError::Parameter { what: "a shift of the frame", value, expected: "finite" });
+        }
+        if let Some(&value) = scale.iter().find(|v| !SCALE_RANGE.contains(v)) {
+            return Err(PriorError::Parameter {
+                what: "a scale of the frame",
+                value,
+                expected: "a number from 1e-300 to 1e300",
+            });
+        }
+        Ok(Self { shift, scale })
+    }
+
+    /// The units of the data: nothing is shifted or scaled.
+    pub fn identity(dimensions: usize) -> Self {
+        Self { shift: vec![0.0; dimensions], scale: vec![1.0; dimensions] }
+    }
+
+    /// Mean and standard deviation of the rows, column by column.
+    ///
+    /// A column without spread is scaled by `max(1, 1e-8 · |mean|)`: it says nothing about the unit of later values, so
+    /// the unit of the data is kept as far as their precision allows.
+    pub fn from_rows(rows: &Batch) -> Result<Self, PriorError> {
+        let moments = column_moments(rows)?;
+        let scale = moments.iter().map(|m| if m.is_constant() { m.fallback_scale() } else { m.deviation });
+        let scale = scale.map(into_range).collect();
+        Self::new(moments.iter().map(|m| m.mean).collect(), scale)
+    }
+
+    /// The mean of each column and one scale for all: the root mean square of the columns' standard deviations.
+    pub fn isotropic_from_rows(rows: &Batch) -> Result<Self, PriorError> {
+        let moments = column_moments(rows)?;
+        // Divided by the largest first, so that squares of 1e200 do not overflow.
+        let largest = moments.iter().map(|m| m.deviation).fold(0.0, f64::max);
+        let scale = if moments.iter().all(Moments::is_constant) {
+            moments.iter().map(Moments::fallback_scale).fold(1.0, f64::max)
+        } else {
+            let squares = moments.iter().map(|m| (m.deviation / largest).powi(2)).sum::<f64>();
+            largest * (squares / moments.len() as f64).sqrt()
+        };
+        let n = moments.len();
+        Self::new(moments.iter().map(|m| m.mean).collect(), vec![into_range(scale); n])
+    }
+
+    /// Number of columns.
+    pub fn dimensions(&self) -> usize {
+        self.shift.len()
+    }
+
+    /// What is subtracted from each column.
+    pub fn shift(&self) -> &[f64] {
+        &self.shift
+    }
+
+    /// What each column is divided by.
+    pub fn scale(&self) -> &[f64] {
+        &self.scale
+    }
+
+    /// `Σ log scale`: the log of the volume of a unit cube of the frame, in data units.
+    pub fn ln_scale(&self) -> f64 {
+        self.scale.iter().map(|s| s.ln()).sum()
+    }
+
+    /// Writes the framed row.
+    pub fn apply(&self, x: &[f64], out: &mut [f64]) {
+        for (((out, x), shift), scale) in out.iter_mut().zip(x).zip(&self.shift).zip(&self.scale) {
+            *out = (x - shift) / scale;
+        }
+    }
+
+    /// Maps a framed row back to the units of the data, in place.
+    pub fn restore(&self, framed: &mut [f64]) {
+        for ((value, shift), scale) in framed.iter_mut().zip(&self.shift).zip(&self.scale) {
+            *value = *value * scale + shift;
+        }
+    }
+
+    /// Squared Euclidean distance of two rows in the frame.
+    pub fn squared_distance(&self, x: &[f64], y: &[f64]) -> f64 {
+        x.iter().zip(y).zip(&self.scale).map(|((x, y), scale)| ((x - y) / scale).powi(2)).sum()
+    }
+
+    /// Refuses rows whose squares would overflow in the frame.
+    pub fn check(&self, x: &[f64]) -> Result<(), DomainError> {
+        for (column, ((&value, shift), scale)) in x.iter().zip(&self.shift).zip(&self.scale).enumerate() {
+            let within = ((value - shift) / scale).abs() <= REAL_LIMIT;
+            if !within {
+                let expected = "a number within 1e75 standard deviations of the first rows";
+                return Err(DomainError { column, value, expected });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn into_range(scale: f64) -> f64 {
+    scale.clamp(*SCALE_RANGE.start(), *SCALE_RANGE.end())
+}
+
+struct Moments {
+    mean: f64,
+    deviation: f64,
+}
+
+impl Moments {
+    fn is_constant(&self) -> bool {
+        let resolved = self.deviation > CONSTANT_SHARE * self.mean.abs();
+        !resolved
+    }
+
+    fn fallback_scale(&self) -> f64 {
+        (1e-8 * self.mean.abs()).max(1.0)
+    }
+}
+
+fn column_moments(rows: &Batch) -> Result<Vec<Moments>, PriorError> {
+    let mass = rows.mass();
+    let has_mass = mass > 0.0;
+    if !has_mass {
+        return Err(PriorError::NoRows);
+    }
+    let weight = |row: usize| rows.weights().map_or(1.0, |w| w[row]) / mass;
+    Ok((0..rows.dimensions())
+        .map(|column| {
+            let values = || rows.rows().enumerate().map(|(row, x)| (weight(row), x[column]));
+            // Each term is divided by the mass first: a sum of values near the largest double stays finite.
+            let mean = values().map(|(w, v)| w * v).sum::<f64>();
+            let largest = values().map(|(_, v)| (0.5 * v - 0.5 * mean).abs()).fold(0.0, f64::max);
+            let deviation = if largest > 0.0 {
+                let unit = |v: f64| (0.5 * v - 0.5 * mean) / largest;
+                // The square root is at most 1, the product at most twice the largest double.
+                largest * values().map(|(w, v)| w * unit(v).powi(2)).sum::<f64>().sqrt() * 2.0
+            } else {
+                0.0
+            };
+            Moments { mean, deviation: deviation.min(f64::MAX) }
+        })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Roundings of values near 1e8 against a spread near 1.
+    const OFFSET_ROUNDING: f64 = 1e-7;
+
+    #[test]
+    fn an_offset_of_a_hundred_million_keeps_the_spread() {
+        let rows = Batch::new(1, vec![1e8 - 1.0, 1e8 + 1.0]).unwrap();
+        let frame = Frame::from_rows(&rows).unwrap();
+        assert!((frame.scale()[0] - 1.0).abs() < OFFSET_ROUNDING);
+        let mut framed = [0.0];
+        frame.apply(&[1e8 + 3.0], &mut framed);
+        assert!((framed[0] - 3.0).abs() < OFFSET_ROUNDING);
+        frame.restore(&mut framed);
+        assert!((framed[0] - (1e8 + 3.0)).abs() < OFFSET_ROUNDING);
+    }
+
+    #[test]
+    fn constant_columns_and_single_rows_get_a_usable_scale() {
+        let rows = Batch::new(3, vec![0.0, 5.0, -3e12]).unwrap();
+        assert_eq!(Frame::from_rows(&rows).unwrap().scale(), &[1.0, 1.0, 3e4]);
+        assert_eq!(Frame::isotropic_from_rows(&rows).unwrap().scale(), &[3e4; 3]);
+        // 0.1 three times has a mean that is not exactly 0.1.
+        let rows = Batch::new(1, vec![0.1; 3]).unwrap();
+        assert_eq!(Frame::from_rows(&rows).unwrap().scale(), &[1.0]);
+    }
+
+    #[test]
+    fn the_largest_and_smallest_doubles_do_not_break_a_frame() {
+        let rows = Batch::new(1, vec![f64::MAX, -f64::MAX, 1.0]).unwrap();
+        assert!(Frame::from_rows(&rows).is_ok());
+        assert!(Frame::isotropic_from_rows(&rows).is_ok());
+        let rows = Batch::new(1, vec![5e-324, 0.0]).unwrap();
+        let frame = Frame::from_rows(&rows).unwrap();
+        assert!(frame.check(&[1e300]).is_err());
+        assert!(frame.check(&[0.0]).is_ok());
+    }
+
+    #[test]
+    fn no_rows_make_no_frame() {
+        assert_eq!(Frame::from_rows(&Batch::new(2, vec![]).unwrap()), Err(PriorError::NoRows));
+        let weightless = Batch::new(1, vec![1.0]).unwrap().with_weights(vec![0.0]).unwrap();
+        assert_eq!(Frame::from_rows(&weightless), Err(PriorError::NoRows));
+    }
+}

@@ -1,0 +1,290 @@
+//! Gaussian components with full covariance under a normal-inverse-Wishart prior (math.md §6).
+//!
+//! ```text
+//! T(x) = (1, x, upper triangle of xxᵀ)                          in the coordinates of the frame
+//! κ = κ₀ + n,   ν = ν₀ + n,   m = (κ₀m₀ + Σx) / κ
+//! Ψ = Ψ₀ + Σ(x − x̄)(x − x̄)ᵀ + κ₀n/κ · (x̄ − m₀)(x̄ − m₀)ᵀ
+//! A = νD/2 · log 2 + log Γ_D(ν/2) − ν/2 · log |Ψ| + D/2 · log(2π/κ) + n · c
+//! φ = (½E log|Σ⁻¹| − ½(D/κ + ν mᵀΨ⁻¹m) + c,   νΨ⁻¹m,   −½νΨ⁻¹ (twice off the diagonal))
+//! p(x | S) = t_{ν−D+1}( m, (κ+1)Ψ / (κ(ν−D+1)) )
+//! ```
+//!
+//! The constant `c = −D/2 · log 2π − Σ log scale` belongs to every row, so it sits in the count entry: `log h(x) = 0`, and
+//! `A(S) − A(0)` is the marginal likelihood of the rows in data units.
+
+use rand::Rng;
+use serde::{Deserialize, Serialize};
+
+use super::error::{PriorError, require_len};
+use super::normal_inverse_wishart::{NormalInverseWishart, add_scatter, factor_or_repair, scale_packed};
+use super::student_t::StudentT;
+use super::{DomainError, EMPTY_COUNT, Family, Frame, Predictive, Summary, draw};
+use crate::batch::Batch;
+use crate::math::cholesky::{self, packed_len, row_start, with_scratch};
+use crate::math::special::{LN_2PI, ln_multigamma, multi_digamma};
+
+/// A Gaussian with unknown mean and unknown full covariance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RawGaussian", into = "RawGaussian")]
+pub struct Gaussian {
+    frame: Frame,
+    prior: NormalInverseWishart,
+    /// `c` of the module documentation.
+    ln_row_constant: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawGaussian {
+    frame: Frame,
+    prior: NormalInverseWishart,
+}
+
+impl TryFrom<RawGaussian> for Gaussian {
+    type Error = PriorError;
+
+    fn try_from(raw: RawGaussian) -> Result<Self, PriorError> {
+        Gaussian::new(raw.frame, raw.prior)
+    }
+}
+
+impl From<Gaussian> for RawGaussian {
+    fn from(family: Gaussian) -> Self {
+        RawGaussian { frame: family.frame, prior: family.prior }
+    }
+}
+
+/// Posterior parameters that are not matrices.
+struct Posterior {
+    kappa: f64,
+    dof: f64,
+    ln_determinant: f64,
+}
+
+/// Expected covariance of the default prior, in the frame: clusters are taken to be about a third as wide as the data.
+const DEFAULT_COVARIANCE: f64 = 0.1;
+/// Rows that the default prior mean counts for.
+const DEFAULT_KAPPA: f64 = 0.1;
+
+impl Gaussian {
+    /// A family whose prior is given in the coordinates of the frame.
+    pub fn new(frame: Frame, prior: NormalInverseWishart) -> Result<Self, PriorError> {
+        prior.validate(frame.dimensions())?;
+        let ln_row_constant = -0.5 * frame.dimensions() as f64 * LN_2PI - frame.ln_scale();
+        Ok(Self { frame, prior, ln_row_constant })
+    }
+
+    /// A family whose prior is given in the units of the data.
+    pub fn with_prior_in_data_units(frame: Frame, prior: NormalInverseWishart) -> Result<Self, PriorError> {
+        require_len("the prior mean", frame.dimensions(), prior.mean.len())?;
+        require_len("the prior scatter matrix", packed_len(frame.dimensions()), prior.psi.len())?;
+        let framed = prior.framed(&frame);
+        Self::new(frame, framed)
+    }
+
+    /// A weak prior in the frame of the first rows.
+    pub fn from_rows(rows: &Batch) -> Result<Self, PriorError> {
+        let frame = Frame::from_rows(rows)?;
+        let d = frame.dimensions();
+        let dof = d as f64 + 2.0;
+        // E Σ = Ψ₀ / (ν₀ − D − 1), and ν₀ − D − 1 = 1.
+        let psi = vec![DEFAULT_COVARIANCE; d];
+        Self::new(frame, NormalInverseWishart::with_diagonal_psi(vec![0.0; d], DEFAULT_KAPPA, &psi, dof))
+    }
+
+    /// The frame in which statistics and prior are kept.
+    pub fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    /// The prior, in the coordinates of the frame.
+    pub fn prior(&self) -> &NormalInverseWishart {
+        &self.prior
+    }
+
+    /// Writes `m`, `Ψ` and its Cholesky factor.
+    fn posterior(&self, stats: &[f64], mean: &mut [f64], psi: &mut [f64], factor: &mut [f64]) -> Posterior {
+        let d = self.dimensions();
+        let prior = &self.prior;
+        psi.copy_from_slice(&prior.psi);
+        mean.copy_from_slice(&prior.mean);
+        let count = stats[0].max(0.0);
+        let kappa = prior.kappa + count;
+        if count > EMPTY_COUNT {
+            let (sum, squares) = stats[1..].split_at(d);
+            add_scatter(count, prior.kappa / kappa, &prior.mean, sum, squares, psi);
+            for (mean, sum) in mean.iter_mut().zip(sum) {
+                *mean = (prior.kappa * *mean + sum) / kappa;
+            }
+        }
+        let ln_determinant = factor_or_repair(d, psi, factor);
+        Posterior { kappa, dof: prior.dof + count, ln_determinant }
+    }
+
+    fn ln_partition_of(&self, posterior: &Posterior, count: f64) -> f64 {
+        let d = self.dimensions() as f64;
+        let half_dof = 0.5 * posterior.dof;
+        half_dof * (d * std::f64::consts::LN_2 - posterior.ln_determinant)
+            + ln_multigamma(self.dimensions(), half_dof)
+            + 0.5 * d * (LN_2PI - posterior.kappa.ln())
+            + count * self.ln_row_constant
+    }
+
+    /// Scratch for a mean, a row, `Ψ` and its factor.
+    fn with_posterior<R>(
+        &self,
+        stats: &[f64],
+        work: impl FnOnce(Posterior, &mut [f64], &mut [f64], &mut [f64]) -> R,
+    ) -> R {
+        let d = self.dimensions();
+        with_scratch(2 * d + 2 * packed_len(d), |scratch| {
+            let (mean, rest) = scratch.split_at_mut(d);
+            let (row, rest) = rest.split_at_mut(d);
+            let (psi, factor) = rest.split_at_mut(packed_len(d));
+            let posterior = self.posterior(stats, mean, psi, factor);
+            work(posterior, mean, row, factor)
+        })
+    }
+}
+
+impl Family for Gaussian {
+    fn dimensions(&self) -> usize {
+        self.frame.dimensions()
+    }
+
+    fn n_features(&self) -> usize {
+        1 + self.dimensions() + packed_len(self.dimensions())
+    }
+
+    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
+        self.frame.check(x)
+    }
+
+    fn features(&self, x: &[f64], out: &mut [f64]) {
+        let d = self.dimensions();
+        out[0] = 1.0;
+        let (framed, mut squares) = out[1..].split_at_mut(d);
+        self.frame.apply(x, framed);
+        for (i, &value) in framed.iter().enumerate() {
+            let (row, rest) = squares.split_at_mut(d - i);
+            for (square, other) in row.iter_mut().zip(&framed[i..]) {
+                *square = value * other;
+            }
+            squares = rest;
+        }
+    }
+
+    fn ln_base(&self, _x: &[f64]) -> f64 {
+        0.0
+    }
+
+    fn log_partition(&self, stats: &[f64]) -> f64 {
+        self.with_posterior(stats, |posterior, _, _, _| self.ln_partition_of(&posterior, stats[0]))
+    }
+
+    fn expected_natural(&self, stats: &[f64], phi: &mut [f64]) -> f64 {
+        let d = self.dimensions();
+        self.with_posterior(stats, |posterior, mean, row, factor| {
+            cholesky::invert_from_factor(d, factor, row);
+            let precision = &*factor;
+            let dof = posterior.dof;
+            let (constant, rest) = phi.split_at_mut(1);
+            let (linear, quadratic) = rest.split_at_mut(d);
+            cholesky::multiply_symmetric(d, precision, mean, linear);
+            let distance: f64 = linear.iter().zip(&*mean).map(|(p, m)| p * m).sum();
+            linear.iter_mut().for_each(|value| *value *= dof);
+            for (value, entry) in quadratic.iter_mut().zip(precision) {
+                *value = -dof * entry;
+            }
+            for column in 0..d {
+                quadratic[row_start(d, column)] *= 0.5;
+            }
+            let ln_precision =
+                multi_digamma(d, 0.5 * dof) + d as f64 * std::f64::consts::LN_2 - posterior.ln_determinant;
+            constant[0] =
+                0.5 * (ln_precision - d as f64 / posterior.kappa - dof * distance) + self.ln_row_constant;
+            self.ln_partition_of(&posterior, stats[0])
+        })
+    }
+
+    fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {
+        let d = self.dimensions();
+        self.with_posterior(stats, |posterior, mean, _, factor| {
+            let widening = 1.0 + 1.0 / posterior.kappa;
+            let ln_determinant =
+                posterior.ln_determinant + d as f64 * widening.ln() + 2.0 * self.frame.ln_scale();
+            let density = StudentT::new(d, posterior.dof - (d as f64 - 1.0), ln_determinant);
+            let frame = self.frame.clone();
+            Box::new(GaussianPredictive {
+                frame,
+                mean: mean.to_vec(),
+                factor: factor.to_vec(),
+                widening,
+                density,
+            }) as Box<dyn Predictive>
+        })
+    }
+
+    /// Bartlett: `Σ⁻¹ = U⁻¹ A Aᵀ U⁻ᵀ` with `A` lower triangular, `A_ii² ~ χ²_{ν−i}`, and `Ψ = UᵀU`; so
+    /// `Uᵀ A⁻ᵀ z` has covariance `Σ`. Given `Σ`, a row is `m + √(1 + 1/κ)` times that.
+    fn sample(&self, stats: &[f64], rng: &mut dyn Rng, out: &mut [f64]) {
+        let d = self.dimensions();
+        self.with_posterior(stats, |posterior, mean, _, factor| {
+            for i in (0..d).rev() {
+                let chi = (2.0 * draw::gamma_variate(0.5 * (posterior.dof - i as f64), rng)).sqrt();
+                let known: f64 = out[i + 1..].iter().map(|w| w * draw::normal(rng)).sum();
+                out[i] = (draw::normal(rng) - known) / chi;
+            }
+            cholesky::multiply_lower(d, factor, out);
+            let widening = (1.0 + 1.0 / posterior.kappa).sqrt();
+            for (value, mean) in out.iter_mut().zip(&*mean) {
+                *value = mean + widening * *value;
+            }
+            self.frame.restore(out);
+        });
+    }
+
+    /// The expected covariance; the inverse of the expected precision where `ν ≤ D + 1` and there is no expectation.
+    fn summary(&self, stats: &[f64]) -> Summary {
+        let d = self.dimensions();
+        let mut psi = vec![0.0; packed_len(d)];
+        let mut mean = vec![0.0; d];
+        let posterior = self.posterior(stats, &mut mean, &mut psi, &mut vec![0.0; packed_len(d)]);
+        let excess = posterior.dof - d as f64 - 1.0;
+        let divisor = if excess > 0.0 { excess } else { posterior.dof };
+        let scale = self.frame.scale();
+        scale_packed(&mut psi, d, |i, j| scale[i] * scale[j] / divisor);
+        self.frame.restore(&mut mean);
+        let entry = |i: usize, j: usize| psi[row_start(d, i.min(j)) + i.abs_diff(j)];
+        Summary {
+            mean,
+            spread: (0..d).map(|i| entry(i, i).sqrt()).collect(),
+            covariance: Some((0..d * d).map(|ix| entry(ix / d, ix % d)).collect()),
+            probabilities: None,
+        }
+    }
+
+    fn seed_distance(&self, x: &[f64], y: &[f64]) -> f64 {
+        self.frame.squared_distance(x, y)
+    }
+}
+
+struct GaussianPredictive {
+    frame: Frame,
+    mean: Vec<f64>,
+    factor: Vec<f64>,
+    widening: f64,
+    density: StudentT,
+}
+
+impl Predictive for GaussianPredictive {
+    fn ln_density(&self, x: &[f64]) -> f64 {
+        let d = self.mean.len();
+        with_scratch(d, |centred| {
+            self.frame.apply(x, centred);
+            centred.iter_mut().zip(&self.mean).for_each(|(value, mean)| *value -= mean);
+            cholesky::solve_lower(d, &self.factor, centred);
+            self.density.ln_density(centred.iter().map(|v| v * v).sum::<f64>() / self.widening)
+        })
+    }
+}

@@ -1,0 +1,186 @@
+//! Rows of counts over a vocabulary of `V` columns under a Dirichlet prior (math.md §6).
+//!
+//! ```text
+//! T(x) = (1, x),   log h(x) = log N! − Σ_v log x_v!,   N = Σ_v x_v
+//! λ_v = λ₀_v + Σx_v
+//! A = Σ_v log Γ(λ_v) − log Γ(Σ_v λ_v)
+//! φ = ( 0,   ψ(λ_v) − ψ(Σλ) )
+//! p(x | S, N) = N!/Πx_v! · Γ(Σλ)/Γ(Σλ + N) · Π_v Γ(λ_v + x_v)/Γ(λ_v)
+//! ```
+//!
+//! The length `N` of a row is given, not modelled.
+
+use rand::Rng;
+use serde::{Deserialize, Serialize};
+
+use super::error::{PriorError, require_positive, require_some};
+use super::{DomainError, Family, Predictive, Summary, counts, draw};
+use crate::batch::Batch;
+use crate::math::special::{ln_gamma, ln_gamma_ratio};
+
+/// Counts over a vocabulary, for example words of a document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RawMultinomial")]
+pub struct Multinomial {
+    pseudo_counts: Vec<f64>,
+    /// Length of the rows that [`Family::sample`] draws and [`Family::summary`] describes.
+    typical_total: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawMultinomial {
+    pseudo_counts: Vec<f64>,
+    typical_total: f64,
+}
+
+impl TryFrom<RawMultinomial> for Multinomial {
+    type Error = PriorError;
+
+    fn try_from(raw: RawMultinomial) -> Result<Self, PriorError> {
+        Multinomial::new(raw.pseudo_counts, raw.typical_total)
+    }
+}
+
+/// Pseudo-counts of the default prior, per column: half of a Jeffreys prior evenly, half as the first rows are.
+const DEFAULT_PSEUDO_COUNT: f64 = 0.5;
+/// Longest row that is drawn word by word.
+const LONGEST_SAMPLE: f64 = 1e6;
+
+impl Multinomial {
+    /// Prior pseudo-counts of each column, and the length of a typical row (the total of a row is not modelled, but
+    /// samples and summaries need one).
+    pub fn new(pseudo_counts: Vec<f64>, typical_total: f64) -> Result<Self, PriorError> {
+        require_some("the prior", pseudo_counts.len())?;
+        require_positive("a pseudo-count", &pseudo_counts)?;
+        let usable = (0.0..=counts::LARGEST_COUNT).contains(&typical_total) && typical_total.fract() == 0.0;
+        if !usable {
+            let expected = "a whole number of at least 0";
+            return Err(PriorError::Parameter { what: "the typical total", value: typical_total, expected });
+        }
+        Ok(Self { pseudo_counts, typical_total })
+    }
+
+    /// Half a pseudo-count per column in all, shared out half evenly and half as in the first rows.
+    pub fn from_rows(rows: &Batch) -> Result<Self, PriorError> {
+        let means = counts::column_means(rows, counts::check_counts)?;
+        let total: f64 = means.iter().sum();
+        let even = 1.0 / means.len() as f64;
+        let mass = DEFAULT_PSEUDO_COUNT * means.len() as f64;
+        let share = |mean: &f64| if total > 0.0 { 0.5 * even + 0.5 * mean / total } else { even };
+        let pseudo_counts = means.iter().map(|mean| mass * share(mean)).collect();
+        Self::new(pseudo_counts, total.round().min(counts::LARGEST_COUNT))
+    }
+
+    /// Prior pseudo-counts, per column.
+    pub fn pseudo_counts(&self) -> &[f64] {
+        &self.pseudo_counts
+    }
+
+    /// Length of a typical row.
+    pub fn typical_total(&self) -> f64 {
+        self.typical_total
+    }
+
+    fn posterior<'a>(&'a self, stats: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
+        self.pseudo_counts.iter().zip(&stats[1..]).map(|(prior, sum)| prior + sum)
+    }
+}
+
+impl Family for Multinomial {
+    fn dimensions(&self) -> usize {
+        self.pseudo_counts.len()
+    }
+
+    fn n_features(&self) -> usize {
+        1 + self.dimensions()
+    }
+
+    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
+        counts::check_counts(x)
+    }
+
+    fn features(&self, x: &[f64], out: &mut [f64]) {
+        out[0] = 1.0;
+        out[1..].copy_from_slice(x);
+    }
+
+    fn ln_base(&self, x: &[f64]) -> f64 {
+        counts::ln_factorial(x.iter().sum()) - x.iter().map(|x| counts::ln_factorial(*x)).sum::<f64>()
+    }
+
+    fn log_partition(&self, stats: &[f64]) -> f64 {
+        let (mut ln_partition, mut total) = (0.0, 0.0);
+        for count in self.posterior(stats) {
+            ln_partition += ln_gamma(count);
+            total += count;
+        }
+        ln_partition - ln_gamma(total)
+    }
+
+    fn expected_natural(&self, stats: &[f64], phi: &mut [f64]) -> f64 {
+        let (constant, rest) = phi.split_at_mut(1);
+        constant[0] = 0.0;
+        counts::dirichlet_natural(self.posterior(stats), rest)
+    }
+
+    fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {
+        let pseudo_counts: Vec<f64> = self.posterior(stats).collect();
+        Box::new(MultinomialPredictive { total: pseudo_counts.iter().sum(), pseudo_counts })
+    }
+
+    /// Draws a row of the typical total.
+    fn sample(&self, stats: &[f64], rng: &mut dyn Rng, out: &mut [f64]) {
+        let mut probabilities: Vec<f64> = self.posterior(stats).collect();
+        draw::dirichlet_in_place(&mut probabilities, rng);
+        out.fill(0.0);
+        if self.typical_total > LONGEST_SAMPLE {
+            // So many words that their shares are the probabilities.
+            for (out, probability) in out.iter_mut().zip(&probabilities) {
+                *out = (self.typical_total * probability).round();
+            }
+            return;
+        }
+        for _ in 0..self.typical_total as usize {
+            out[draw::category(&probabilities, rng)] += 1.0;
+        }
+    }
+
+    /// Expected counts in a row of the typical total; the expected probabilities are in `probabilities`.
+    fn summary(&self, stats: &[f64]) -> Summary {
+        let total: f64 = self.posterior(stats).sum();
+        let shares: Vec<f64> = self.posterior(stats).map(|count| count / total).collect();
+        let n = self.typical_total;
+        Summary {
+            mean: shares.iter().map(|p| n * p).collect(),
+            spread: shares.iter().map(|p| (n * p * (1.0 - p)).sqrt()).collect(),
+            covariance: None,
+            probabilities: Some(vec![shares]),
+        }
+    }
+
+    /// Squared Hellinger distance of the proportions; an empty row is as far as can be from all but empty rows.
+    fn seed_distance(&self, x: &[f64], y: &[f64]) -> f64 {
+        let (total_x, total_y): (f64, f64) = (x.iter().sum(), y.iter().sum());
+        if total_x == 0.0 || total_y == 0.0 {
+            return f64::from(u8::from(total_x != total_y));
+        }
+        let root = |value: f64, total: f64| (value / total).sqrt();
+        0.5 * x.iter().zip(y).map(|(&x, &y)| (root(x, total_x) - root(y, total_y)).powi(2)).sum::<f64>()
+    }
+}
+
+struct MultinomialPredictive {
+    pseudo_counts: Vec<f64>,
+    total: f64,
+}
+
+impl Predictive for MultinomialPredictive {
+    fn ln_density(&self, x: &[f64]) -> f64 {
+        let n: f64 = x.iter().sum();
+        let columns = self.pseudo_counts.iter().zip(x).filter(|(_, x)| **x > 0.0);
+        let ln_columns: f64 =
+            columns.map(|(count, &x)| ln_gamma_ratio(*count, x) - counts::ln_factorial(x)).sum();
+        ln_columns + counts::ln_factorial(n) - ln_gamma_ratio(self.total, n)
+    }
+}

@@ -1,0 +1,239 @@
+//! A row cut into blocks of columns, each with a family of its own, independent given the component.
+//!
+//! ```text
+//! T(x) = ( T_1(x_{c_1}), T_2(x_{c_2}), … )        each block keeps its leading 1
+//! A = Σ_b A_b,     φ = (φ_1, φ_2, …),     p(x | S) = Π_b p_b(x_{c_b} | S_b)
+//! ```
+//!
+//! The count entry of every block holds the same number, and the first one of all is the first entry of `T`.
+
+use rand::Rng;
+use serde::{Deserialize, Serialize};
+
+use super::error::{PriorError, require_len, require_some};
+use super::{AnyFamily, DomainError, Family, Predictive, Summary};
+use crate::math::cholesky::with_scratch;
+
+/// Columns and the family that describes them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Block {
+    /// Columns of the row, in the order in which the family takes them.
+    pub columns: Vec<usize>,
+    /// What these columns are.
+    pub family: AnyFamily,
+}
+
+/// Independent blocks of columns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RawProduct", into = "RawProduct")]
+pub struct Product {
+    blocks: Vec<Block>,
+    dimensions: usize,
+    n_features: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawProduct {
+    blocks: Vec<Block>,
+}
+
+impl TryFrom<RawProduct> for Product {
+    type Error = PriorError;
+
+    fn try_from(raw: RawProduct) -> Result<Self, PriorError> {
+        Product::new(raw.blocks)
+    }
+}
+
+impl From<Product> for RawProduct {
+    fn from(family: Product) -> Self {
+        RawProduct { blocks: family.blocks }
+    }
+}
+
+impl Product {
+    /// Blocks that use each of the columns `0..D` exactly once.
+    pub fn new(blocks: Vec<Block>) -> Result<Self, PriorError> {
+        require_some("the product", blocks.len())?;
+        for block in &blocks {
+            require_len("the columns of a block", block.family.dimensions(), block.columns.len())?;
+        }
+        let dimensions = blocks.iter().map(|block| block.columns.len()).sum();
+        let mut used = vec![false; dimensions];
+        for &column in blocks.iter().flat_map(|block| &block.columns) {
+            match used.get_mut(column) {
+                Some(seen) if !*seen => *seen = true,
+                _ => return Err(PriorError::Partition { column }),
+            }
+        }
+        let n_features = blocks.iter().map(|block| block.family.n_features()).sum();
+        Ok(Self { blocks, dimensions, n_features })
+    }
+
+    /// The blocks, in the order of their features.
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// Each block with its part of a feature row.
+    fn parts<'a>(&'a self, stats: &'a [f64]) -> impl Iterator<Item = (&'a Block, &'a [f64])> + 'a {
+        let mut rest = stats;
+        self.blocks.iter().map(move |block| {
+            let (part, after) = rest.split_at(block.family.n_features());
+            rest = after;
+            (block, part)
+        })
+    }
+}
+
+impl Block {
+    /// Calls `work` with this block's columns of a row.
+    fn with_columns<R>(&self, x: &[f64], work: impl FnOnce(&[f64]) -> R) -> R {
+        with_scratch(self.columns.len(), |row| {
+            self.gather(x, row);
+            work(row)
+        })
+    }
+
+    fn gather(&self, x: &[f64], row: &mut [f64]) {
+        row.iter_mut().zip(&self.columns).for_each(|(value, column)| *value = x[*column]);
+    }
+
+    fn scatter(&self, row: &[f64], x: &mut [f64]) {
+        row.iter().zip(&self.columns).for_each(|(value, column)| x[*column] = *value);
+    }
+}
+
+impl Family for Product {
+    fn dimensions(&self) -> usize {
+        self.dimensions
+    }
+
+    fn n_features(&self) -> usize {
+        self.n_features
+    }
+
+    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
+        self.blocks.iter().try_for_each(|block| {
+            let result = block.with_columns(x, |row| block.family.check(row));
+            result.map_err(|error| DomainError { column: block.columns[error.column], ..error })
+        })
+    }
+
+    fn features(&self, x: &[f64], out: &mut [f64]) {
+        let mut rest = out;
+        for block in &self.blocks {
+            let (part, after) = rest.split_at_mut(block.family.n_features());
+            block.with_columns(x, |row| block.family.features(row, part));
+            rest = after;
+        }
+    }
+
+    fn ln_base(&self, x: &[f64]) -> f64 {
+        self.blocks.iter().map(|block| block.with_columns(x, |row| block.family.ln_base(row))).sum()
+    }
+
+    fn log_partition(&self, stats: &[f64]) -> f64 {
+        self.parts(stats).map(|(block, part)| block.family.log_partition(part)).sum()
+    }
+
+    fn expected_natural(&self, stats: &[f64], phi: &mut [f64]) -> f64 {
+        let mut rest = phi;
+        let mut ln_partition = 0.0;
+        for (block, part) in self.parts(stats) {
+            let (phi, after) = rest.split_at_mut(part.len());
+            ln_partition += block.family.expected_natural(part, phi);
+            rest = after;
+        }
+        ln_partition
+    }
+
+    fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {
+        let blocks =
+            self.parts(stats).map(|(block, part)| (block.columns.clone(), block.family.predictive(part)));
+        Box::new(ProductPredictive { blocks: blocks.collect() })
+    }
+
+    fn sample(&self, stats: &[f64], rng: &mut dyn Rng, out: &mut [f64]) {
+        for (block, part) in self.parts(stats) {
+            with_scratch(block.columns.len(), |row| {
+                block.family.sample(part, rng, row);
+                block.scatter(row, out);
+            });
+        }
+    }
+
+    /// The blocks' summaries, column by column. Where a block has a covariance, all have one: blocks are independent.
+    /// Columns without categories have empty `probabilities`.
+    fn summary(&self, stats: &[f64]) -> Summary {
+        let d = self.dimensions;
+        let summaries: Vec<_> =
+            self.parts(stats).map(|(block, part)| (&block.columns, block.family.summary(part))).collect();
+        let mut mean = vec![0.0; d];
+        let mut spread = vec![0.0; d];
+        for (columns, summary) in &summaries {
+            for (ix, &column) in columns.iter().enumerate() {
+                mean[column] = summary.mean[ix];
+                spread[column] = summary.spread[ix];
+            }
+        }
+        let covariance = summaries.iter().any(|(_, summary)| summary.covariance.is_some());
+        let probabilities = summaries.iter().any(|(_, summary)| summary.probabilities.is_some());
+        Summary {
+            covariance: covariance.then(|| block_covariance(&summaries, &spread)),
+            probabilities: probabilities.then(|| column_probabilities(&summaries, d)),
+            mean,
+            spread,
+        }
+    }
+
+    fn seed_distance(&self, x: &[f64], y: &[f64]) -> f64 {
+        let blocks = self.blocks.iter().map(|block| {
+            block.with_columns(x, |x| block.with_columns(y, |y| block.family.seed_distance(x, y)))
+        });
+        blocks.sum()
+    }
+}
+
+fn block_covariance(summaries: &[(&Vec<usize>, Summary)], spread: &[f64]) -> Vec<f64> {
+    let d = spread.len();
+    let mut full = vec![0.0; d * d];
+    for (column, spread) in spread.iter().enumerate() {
+        full[column * d + column] = spread * spread;
+    }
+    for (columns, summary) in summaries {
+        for (ix, value) in summary.covariance.iter().flatten().enumerate() {
+            full[columns[ix / columns.len()] * d + columns[ix % columns.len()]] = *value;
+        }
+    }
+    full
+}
+
+fn column_probabilities(summaries: &[(&Vec<usize>, Summary)], dimensions: usize) -> Vec<Vec<f64>> {
+    let mut all = vec![Vec::new(); dimensions];
+    for (columns, summary) in summaries {
+        // A multinomial block has one list for all of its columns: it is kept at the first.
+        for (column, probabilities) in columns.iter().zip(summary.probabilities.iter().flatten()) {
+            all[*column] = probabilities.clone();
+        }
+    }
+    all
+}
+
+struct ProductPredictive {
+    blocks: Vec<(Vec<usize>, Box<dyn Predictive>)>,
+}
+
+impl Predictive for ProductPredictive {
+    fn ln_density(&self, x: &[f64]) -> f64 {
+        let blocks = self.blocks.iter().map(|(columns, predictive)| {
+            with_scratch(columns.len(), |row| {
+                row.iter_mut().zip(columns).for_each(|(value, column)| *value = x[*column]);
+                predictive.ln_density(row)
+            })
+        });
+        blocks.sum()
+    }
+}
