@@ -13,15 +13,15 @@
 pub fn set_partitions(n: usize) -> Vec<Vec<usize>> {
     let mut partitions = vec![Vec::new()];
     for _ in 0..n {
-        partitions = partitions.iter().flat_map(with_one_more).collect();
+        partitions = partitions.iter().flat_map(|partition| with_one_more(partition)).collect();
     }
     partitions
 }
 
 /// The partition with one more datum, in each of its blocks or in a new one.
-fn with_one_more(partition: &Vec<usize>) -> impl Iterator<Item = Vec<usize>> + use<> {
+fn with_one_more(partition: &[usize]) -> impl Iterator<Item = Vec<usize>> + use<> {
     let n_blocks = partition.iter().max().map_or(0, |last| last + 1);
-    let partition = partition.clone();
+    let partition = partition.to_vec();
     (0..=n_blocks).map(move |block| partition.iter().copied().chain([block]).collect())
 }
 

@@ -120,11 +120,14 @@ fn ln_gamma_of_t_without_the_maximum_would_reward_tiny_clusters() {
         let score = process(1.0, bound).score(&tiny);
         assert!(score.abs() < 1e-15, "{bound:?}: {score}");
     }
-    // And it would be no bound: here the unguarded sum exceeds the exact expectation.
-    let pi = vec![vec![1.0 - 1e-6, 1e-6]; 2];
-    let components = statistics(&pi);
-    let slack = dirichlet_by_convolution(&pi, 1.0) - process(1.0, Bound::Paper).bound(&components);
-    assert!(slack < libm::lgamma(components[1].expected_count));
+    // And it would be no bound at all: the same sum without the maximum exceeds the exact expectation.
+    let components = statistics(&vec![vec![1.0 - 1e-6, 1e-6]; 2]);
+    let exact = dirichlet_by_convolution(&vec![vec![1.0 - 1e-6, 1e-6]; 2], 1.0);
+    let guarded = process(1.0, Bound::Paper).bound(&components);
+    let removed: f64 = components.iter().map(|stats| libm::lgamma(stats.expected_count.max(2.0))).sum();
+    let without_maximum: f64 = components.iter().map(|stats| libm::lgamma(stats.expected_count)).sum();
+    assert!(guarded <= exact + ROUNDING);
+    assert!(guarded - removed + without_maximum > exact + 10.0);
 }
 
 #[derive(Deserialize)]
