@@ -87,6 +87,15 @@ mod tests {
     }
 
     #[test]
+    fn pitman_yor_probabilities_sum_to_one_also_for_negative_alpha() {
+        for (alpha, discount) in [(1.5, 0.0), (0.7, 0.3), (-0.2, 0.5)] {
+            let ln_p = |z: &Vec<usize>| ln_eppf_pitman_yor(&counts(z, 7), alpha, discount);
+            let total: f64 = set_partitions(7).iter().map(|z| ln_p(z).exp()).sum();
+            assert!((total - 1.0).abs() < 1e-12, "{total}");
+        }
+    }
+
+    #[test]
     fn the_probability_does_not_depend_on_the_order_of_blocks() {
         let one = ln_eppf_pitman_yor(&[3, 1, 2], 0.7, 0.3);
         let other = ln_eppf_pitman_yor(&[2, 0, 3, 1], 0.7, 0.3);
