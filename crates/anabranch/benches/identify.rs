@@ -4,12 +4,24 @@
 //! other pairs gain a little (overlapping clusters under a vague prior), the rest lose. A dense variant, all pairs
 //! positive, is the hard case.
 
+use std::fmt;
+
 use anabranch::identify::{Gains, solve};
 use divan::{Bencher, black_box};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-const SIZES: [usize; 4] = [5, 20, 100, 500];
+const SIZES: [Size; 4] = [Size(5), Size(20), Size(100), Size(500)];
+
+/// Shown as `n=5`, so that ids say what the number is.
+#[derive(Clone, Copy)]
+struct Size(usize);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "n={}", self.0)
+    }
+}
 
 fn main() {
     divan::main();
@@ -30,14 +42,14 @@ fn structured(rng: &mut Xoshiro256PlusPlus, partners: bool) -> f64 {
     }
 }
 
-#[divan::bench(name = "assignment/n", args = SIZES)]
-fn assignment(bencher: Bencher, n: usize) {
+#[divan::bench(name = "assignment", args = SIZES)]
+fn assignment(bencher: Bencher, Size(n): Size) {
     let gains = square(n, structured);
     bencher.bench(|| solve(black_box(&gains)));
 }
 
-#[divan::bench(name = "assignment/dense/n", args = SIZES)]
-fn assignment_dense(bencher: Bencher, n: usize) {
+#[divan::bench(name = "assignment_dense", args = SIZES)]
+fn assignment_dense(bencher: Bencher, Size(n): Size) {
     let gains = square(n, |rng, _| rng.random_range(0.0..10.0));
     bencher.bench(|| solve(black_box(&gains)));
 }

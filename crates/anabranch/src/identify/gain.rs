@@ -14,7 +14,7 @@ use super::Gains;
 /// ```
 /// use anabranch::identify::{gains, solve};
 /// // Toy scores: joining the numbers a and b is worth 1 − |a − b| more than keeping both.
-/// let matrix = gains(&[0.0, 5.0], &[5.1, 9.0], |_| 0.0, |_| 0.0, |a, b| 1.0 - (a - b).abs(), 0.0);
+/// let matrix = gains(&[0.0, 5.0], &[5.1, 9.0], |_| 0.0, |_| 0.0, |a, b| 1.0 - f64::abs(a - b), 0.0);
 /// assert_eq!(solve(&matrix), vec![None, Some(0)]);
 /// ```
 pub fn gains<A, B>(
