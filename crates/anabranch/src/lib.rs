@@ -5,7 +5,13 @@
 //! *Streaming, Distributed Variational Inference for Bayesian Nonparametrics*, 2015).
 
 pub mod batch;
+pub mod central;
+pub mod engine;
 pub mod family;
 pub mod identify;
+pub mod infer;
 pub mod math;
+pub mod metric;
+pub mod posterior;
 pub mod process;
+mod sync;

@@ -22,7 +22,7 @@ pub fn gains<A, B>(
     central: &[B],
     alone_in_minibatch: impl Fn(&A) -> f64,
     alone_in_centre: impl Fn(&B) -> f64,
-    joined: impl Fn(&A, &B) -> f64,
+    mut joined: impl FnMut(&A, &B) -> f64,
     empty: f64,
 ) -> Gains {
     // A score alone is as dear as a joined one (a log-partition function): once per column, not once per pair.

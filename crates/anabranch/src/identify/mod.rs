@@ -8,9 +8,11 @@
 //! promise that no two components go to one place. The derivation is in the README beside this file.
 
 mod assignment;
+mod correspond;
 mod correspondence;
 mod gain;
 
 pub use assignment::{Gains, solve};
+pub use correspond::{Found, Identification, correspond};
 pub use correspondence::{ComponentId, Correspondence, CorrespondenceError, Target};
 pub use gain::gains;

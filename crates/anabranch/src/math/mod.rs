@@ -1,5 +1,7 @@
-//! Special functions, Cholesky factors of packed symmetric matrices, log-sum-exp.
+//! Special functions, packed Cholesky factors, the two matrix products and the softmax of the hot path.
 
 pub mod cholesky;
 pub mod log_sum_exp;
+pub mod product;
+pub mod softmax;
 pub mod special;

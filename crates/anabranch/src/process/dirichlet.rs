@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{LabelStatistics, Process};
+use crate::math::special::ln_gamma;
 
 /// Which lower bound of `E[log Γ(n); n > 0]` a component is scored with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,14 +102,24 @@ impl Dirichlet {
 impl Process for Dirichlet {
     fn score(&self, stats: &LabelStatistics) -> f64 {
         let count_term = match self.bound {
-            Bound::Paper => libm::lgamma(stats.expected_count.max(2.0)),
+            Bound::Paper => ln_gamma(stats.expected_count.max(2.0)),
             Bound::Conditional => conditional_count_term(stats),
         };
         stats.probability_occupied() * self.alpha.ln() + count_term
     }
 
     fn normaliser(&self, n_observations: f64) -> f64 {
-        libm::lgamma(self.alpha) - libm::lgamma(self.alpha + n_observations)
+        ln_gamma(self.alpha) - ln_gamma(self.alpha + n_observations)
+    }
+
+    /// `t`: a datum joins a cluster in proportion to its size.
+    fn existing_mass(&self, stats: &LabelStatistics) -> f64 {
+        stats.expected_count
+    }
+
+    /// `α`, whatever there is.
+    fn new_mass<'a>(&self, _: impl Iterator<Item = &'a LabelStatistics>) -> f64 {
+        self.alpha
     }
 }
 
@@ -128,7 +139,7 @@ fn interpolated_ln_gamma(count: f64) -> f64 {
         return 0.0;
     }
     let below = count.floor();
-    libm::lgamma(below) + (count - below) * below.ln()
+    ln_gamma(below) + (count - below) * below.ln()
 }
 
 #[cfg(test)]
@@ -173,7 +184,7 @@ mod tests {
     fn the_interpolation_meets_ln_gamma_at_the_integers_and_is_continuous() {
         for integer in 2..200 {
             let count = f64::from(integer);
-            let exact = libm::lgamma(count);
+            let exact = ln_gamma(count);
             assert_eq!(interpolated_ln_gamma(count), exact);
             assert!((interpolated_ln_gamma(count.next_down()) - exact).abs() <= 1e-12 * (1.0 + exact));
         }

@@ -79,6 +79,12 @@ pub trait Process: Clone + Debug + Send + Sync + 'static {
 
     /// The constant `C` of the bound for this many observations. It does not depend on the correspondence.
     fn normaliser(&self, n_observations: f64) -> f64;
+
+    /// The mass `m_k` of a component with these statistics when the next datum chooses.
+    fn existing_mass(&self, stats: &LabelStatistics) -> f64;
+
+    /// The mass of a component that does not exist yet, given all that do.
+    fn new_mass<'a>(&self, components: impl Iterator<Item = &'a LabelStatistics>) -> f64;
 }
 
 #[cfg(test)]

@@ -1,0 +1,99 @@
+//! The central posterior: an ordered journal, and snapshots that readers take without waiting (paper Figure 1c, 1d).
+//!
+//! Appending is optimistic. A worker identifies its new components against the newest snapshot and appends; when a
+//! component was created in between, the entry is void and the worker identifies again. That is the paper's lock, held
+//! only while the entry is folded.
+
+mod batch_set;
+mod journal;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+pub use batch_set::{BatchId, BatchSet};
+pub use journal::{Absorb, Entry, Fold, Void};
+
+use crate::family::Family;
+use crate::identify::{self, Identification};
+use crate::infer::Increment;
+use crate::posterior::Posterior;
+use crate::process::Process;
+use crate::sync::Mutex;
+
+/// What became of an increment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Absorbed {
+    /// False when the minibatch was in the journal already, so that nothing changed.
+    pub counted: bool,
+    /// Assignment problems that were solved for it.
+    pub matchings: u64,
+    /// Times that the entry was void because components had appeared in the meantime.
+    pub conflicts: u64,
+    /// Components it added.
+    pub created: u64,
+}
+
+/// The central posterior of one process.
+#[derive(Debug)]
+pub struct Central<F, P> {
+    fold: Mutex<Fold<F, P>>,
+    snapshot: ArcSwap<Posterior<F, P>>,
+}
+
+impl<F: Family, P: Process> Central<F, P> {
+    /// Starts from the prior.
+    pub fn new(family: F, process: P) -> Self {
+        Self::from_fold(Fold::new(family, process))
+    }
+
+    /// Goes on from a fold of earlier entries.
+    pub fn from_fold(fold: Fold<F, P>) -> Self {
+        let snapshot = ArcSwap::from_pointee(fold.posterior().clone());
+        Self { fold: Mutex::new(fold), snapshot }
+    }
+
+    /// The newest posterior. Never waits, whatever the writers do.
+    pub fn snapshot(&self) -> Arc<Posterior<F, P>> {
+        self.snapshot.load_full()
+    }
+
+    /// The fold so far: the posterior together with the set of minibatches in it, at one version.
+    pub fn checkpoint(&self) -> Fold<F, P> {
+        self.fold.lock().expect("no holder of this lock panics").clone()
+    }
+
+    /// Appends one entry and shows the result to readers; a void entry changes nothing.
+    pub fn append(&self, entry: &Entry<F, P>) -> Result<(), Void> {
+        let mut fold = self.fold.lock().expect("no holder of this lock panics");
+        fold.apply(entry)?;
+        self.snapshot.store(Arc::new(fold.posterior().clone()));
+        Ok(())
+    }
+
+    /// Identifies the new components of an increment, absorbs it, and tries again for as long as others come first.
+    ///
+    /// Nobody waits for ever: an entry is void only because another one was absorbed.
+    pub fn absorb(&self, batch: BatchId, increment: Increment, identification: Identification) -> Absorbed {
+        let Increment { base, mass, existing, new } = increment;
+        let mut outcome = Absorbed::default();
+        let mut entry = Absorb { batch, base, mass, existing, new: Vec::new() };
+        loop {
+            let current = self.snapshot();
+            let found = identify::correspond(&current, base, &new, identification);
+            outcome.matchings += u64::from(found.solved);
+            entry.base = current.version();
+            entry.new = found.correspondence.targets().iter().copied().zip(new.iter().cloned()).collect();
+            let created = entry.new.iter().filter(|(t, _)| matches!(t, identify::Target::New)).count() as u64;
+            let attempt = Entry::Absorb(entry);
+            match self.append(&attempt) {
+                Ok(()) => return Absorbed { counted: true, created, ..outcome },
+                Err(Void::Superseded { .. }) => outcome.conflicts += 1,
+                Err(Void::AlreadyAbsorbed(_)) => return outcome,
+                Err(void) => unreachable!("an increment of this posterior cannot be void: {void}"),
+            }
+            let Entry::Absorb(again) = attempt else { unreachable!("it was built as Absorb above") };
+            entry = again;
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Threads: one reader cuts the stream, workers infer, the central posterior absorbs; nobody waits for a slow peer.
+//!
+//! ```text
+//! source ──bounded queue──▶ workers ──▶ central ──▶ events ──bounded queue──▶ observer (the calling thread)
+//! ```
+//!
+//! `W` logical workers run on as many threads as there are: each holds one minibatch and the snapshot it took when it
+//! picked the minibatch up, so that a machine of two cores shows what forty would do.
+
+mod free;
+mod observer;
+mod turnstile;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+pub use observer::{Event, Flow, Observer};
+
+use crate::batch::Batch;
+use crate::central::{BatchId, Central};
+use crate::family::Family;
+use crate::identify::Identification;
+use crate::infer::{self, Settings, Workspace};
+use crate::posterior::Posterior;
+use crate::process::Process;
+
+/// When minibatches read and join the central posterior.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Schedule {
+    /// Each as soon as it can: fastest, and different from run to run.
+    #[default]
+    Free,
+    /// Minibatch `b` reads the posterior after minibatch `b − W`, and they join in order: the seed and the number of
+    /// logical workers fix the result on any number of threads.
+    Deterministic,
+}
+
+/// How a run is carried out.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Threads that infer.
+    pub threads: usize,
+    /// Logical workers.
+    pub workers: usize,
+    /// When minibatches join.
+    pub schedule: Schedule,
+    /// Seed of everything random, keyed further by minibatch.
+    pub seed: u64,
+    /// How components of different workers are identified.
+    pub identification: Identification,
+    /// Minibatch inference.
+    pub inference: Settings,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+        Self {
+            threads,
+            workers: threads,
+            schedule: Schedule::Free,
+            seed: 0,
+            identification: Identification::Optimal,
+            inference: Settings::default(),
+        }
+    }
+}
+
+/// Where minibatches come from. Rows are in the family's domain.
+pub trait BatchSource: Send {
+    /// What can go wrong while reading.
+    type Error: Send;
+
+    /// The next minibatch with its name, or `None` at the end.
+    fn next(&mut self) -> Result<Option<(BatchId, Batch)>, Self::Error>;
+}
+
+/// Any iterator of batches is a source; they are named 0, 1, 2, …
+impl<I: Iterator<Item = Batch> + Send> BatchSource for std::iter::Enumerate<I> {
+    type Error = std::convert::Infallible;
+
+    fn next(&mut self) -> Result<Option<(BatchId, Batch)>, Self::Error> {
+        Ok(Iterator::next(self).map(|(ix, batch)| (BatchId(ix as u64), batch)))
+    }
+}
+
+/// A minibatch on its way to a worker; `turn` counts them from 0 within the run.
+struct Job {
+    turn: u64,
+    id: BatchId,
+    batch: Batch,
+}
+
+/// What all threads of a run share.
+struct Shared<'a, F, P> {
+    central: &'a Central<F, P>,
+    config: &'a Config,
+}
+
+/// Runs the stream through the workers until it ends, the observer asks to stop, or the source fails.
+///
+/// Every minibatch that was read is absorbed before this returns, also after a stop or an error, so that the journal
+/// says exactly what the model has seen. The observer is called on this thread.
+pub fn run<F, P, S>(
+    central: &Central<F, P>,
+    source: &mut S,
+    config: &Config,
+    observer: &mut dyn Observer<F, P>,
+) -> Result<(), S::Error>
+where
+    F: Family,
+    P: Process,
+    S: BatchSource,
+{
+    let stop = AtomicBool::new(false);
+    let threads = config.threads.clamp(1, config.workers.max(1));
+    let shared = Shared { central, config };
+    let (to_workers, jobs) = bounded::<Job>(2 * threads);
+    let (to_observer, events) = bounded::<Event>(1024);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| read(source, to_workers, &stop));
+        let free = free::InFlight::new(config.workers.max(1));
+        let turnstile = turnstile::Turnstile::new(config.workers.max(1), central.snapshot());
+        for _ in 0..threads {
+            let (jobs, to_observer, shared) = (jobs.clone(), to_observer.clone(), &shared);
+            let (free, turnstile) = (free.clone(), turnstile.clone());
+            scope.spawn(move || match config.schedule {
+                Schedule::Free => free::work(shared, &free, &jobs, &to_observer),
+                Schedule::Deterministic => turnstile::work(shared, &turnstile, &jobs, &to_observer),
+            });
+        }
+        drop((jobs, to_observer));
+        for event in events {
+            if observer.observe(&event, central) == Flow::Stop {
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+        reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn read<S: BatchSource>(source: &mut S, to_workers: Sender<Job>, stop: &AtomicBool) -> Result<(), S::Error> {
+    let mut turn = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let Some((id, batch)) = source.next()? else { break };
+        // Only a worker's panic closes the queue early; the scope passes it on.
+        if to_workers.send(Job { turn, id, batch }).is_err() {
+            break;
+        }
+        turn += 1;
+    }
+    Ok(())
+}
+
+impl<F: Family, P: Process> Shared<'_, F, P> {
+    /// Steps 2 to 4 of the paper's Figure 1 for one minibatch; step 1 took the snapshot.
+    fn infer(&self, job: &Job, snapshot: &Posterior<F, P>, workspace: &mut Workspace) -> infer::Increment {
+        let mut rng = minibatch_rng(self.config.seed, job.id);
+        infer::infer(snapshot, &job.batch, &self.config.inference, &mut rng, workspace).0
+    }
+
+    fn absorb(&self, job: Job, increment: infer::Increment, events: &Sender<Event>) {
+        let outcome = self.central.absorb(job.id, increment, self.config.identification);
+        let snapshot = self.central.snapshot();
+        let event = Event {
+            batch: job.id,
+            rows: job.batch.n_rows() as u64,
+            version: snapshot.version(),
+            components: snapshot.components().len(),
+            mass: snapshot.mass(),
+            absorbed: outcome,
+        };
+        // The observer outlives the workers unless it panicked, and then the scope passes that on.
+        let _ = events.send(event);
+    }
+}
+
+/// The generator of one minibatch: the same whatever thread runs it, and after a resume.
+pub fn minibatch_rng(seed: u64, batch: BatchId) -> Xoshiro256PlusPlus {
+    let mixed = seed ^ batch.0.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31);
+    Xoshiro256PlusPlus::seed_from_u64(mixed)
+}
+
+/// Waits for the next minibatch, or `None` when the reader is done and the queue is empty.
+fn receive(jobs: &Receiver<Job>) -> Option<Job> {
+    jobs.recv().ok()
+}

@@ -1,0 +1,49 @@
+//! One way to watch a run: progress bars, traces, checkpoints and live pages are observers.
+
+use crate::central::{Absorbed, BatchId, Central};
+
+/// One minibatch has joined the posterior.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Event {
+    /// The minibatch.
+    pub batch: BatchId,
+    /// Its rows.
+    pub rows: u64,
+    /// Version of the posterior afterwards (or a later one, under free running).
+    pub version: u64,
+    /// Components afterwards.
+    pub components: usize,
+    /// Weight absorbed so far.
+    pub mass: f64,
+    /// Matchings, conflicts, and whether the minibatch counted.
+    pub absorbed: Absorbed,
+}
+
+/// What an observer wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Go on.
+    Continue,
+    /// Read no further, absorb what was read, and return.
+    Stop,
+}
+
+/// Watches a run from the calling thread; a slow observer never holds a lock that a worker needs.
+pub trait Observer<F, P> {
+    /// Called once for each minibatch; the newest snapshot or a checkpoint can be taken from `central`.
+    fn observe(&mut self, event: &Event, central: &Central<F, P>) -> Flow;
+}
+
+/// Watches nothing.
+impl<F, P> Observer<F, P> for () {
+    fn observe(&mut self, _: &Event, _: &Central<F, P>) -> Flow {
+        Flow::Continue
+    }
+}
+
+/// Any function of the event is an observer.
+impl<F, P, T: FnMut(&Event, &Central<F, P>) -> Flow> Observer<F, P> for T {
+    fn observe(&mut self, event: &Event, central: &Central<F, P>) -> Flow {
+        self(event, central)
+    }
+}

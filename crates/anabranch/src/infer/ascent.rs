@@ -1,0 +1,312 @@
+//! Coordinate ascent on the minibatch objective with the central posterior as prior.
+//!
+//! ```text
+//! E-step   r_jk ∝ exp( φ_k · T(x_j) + ψ(m_k + n_k) )
+//! M-step   Δ_k = Σ_j r_jk T(x_j),   n_k = Σ_j r_jk,   φ_k from η₀ + S_k + Δ_k
+//! ELBO     Σ_k [ A(S_k + Δ_k) − A(S_k) + log Γ(m_k + n_k) − log Γ(m_k) ]  −  Σ_jk r_jk log r_jk
+//! ```
+//!
+//! `m_k` is the mass that the process gives a known component, or a new one. Each new component starts with the whole mass
+//! of a new one: starving the candidates instead (a share each) loses real clusters, and what is too many is taken back by
+//! merging. Each step maximises the ELBO over its own block, so it never falls.
+
+use super::birth::Births;
+use super::mixture::Workspace;
+use super::{Increment, Settings};
+use crate::batch::Batch;
+use crate::family::Family;
+use crate::math::product::{responsibilities_times_rows, rows_times_parameters};
+use crate::math::softmax::softmax_rows;
+use crate::math::special::{digamma, ln_gamma};
+use crate::posterior::{Evidence, Posterior};
+use crate::process::{LabelStatistics, Process};
+
+/// A component as the ascent sees it.
+#[derive(Clone, Debug)]
+pub(super) struct Column {
+    /// Position in the posterior, or `None` for a new component.
+    known: Option<usize>,
+    /// Prior mass `m_k`.
+    mass: f64,
+    /// `A(S_k)` before the minibatch.
+    log_partition: f64,
+}
+
+impl Column {
+    pub(super) fn is_known(&self) -> bool {
+        self.known.is_some()
+    }
+
+    pub(super) fn log_partition(&self) -> f64 {
+        self.log_partition
+    }
+}
+
+/// The state of one minibatch's inference. Known components come first among the columns.
+pub(super) struct Ascent<'a, F, P> {
+    posterior: &'a Posterior<F, P>,
+    batch: &'a Batch,
+    pub(super) memory: &'a mut Workspace,
+    columns: Vec<Column>,
+}
+
+impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
+    /// Builds the features once and assigns the rows to the known components.
+    pub(super) fn start(posterior: &'a Posterior<F, P>, batch: &'a Batch, memory: &'a mut Workspace) -> Self {
+        fill_features(posterior.family(), batch, memory);
+        memory.phi.clear();
+        memory.ln_weights.clear();
+        let mut columns = Vec::with_capacity(posterior.components().len());
+        for (ix, component) in posterior.components().iter().enumerate() {
+            let mass = posterior.process().existing_mass(&component.evidence().labels);
+            if mass > 0.0 {
+                let expectation = component.expectation(posterior.family());
+                memory.phi.extend_from_slice(&expectation.phi);
+                memory.ln_weights.push(digamma(mass));
+                columns.push(Column { known: Some(ix), mass, log_partition: expectation.log_partition });
+            }
+        }
+        let mut ascent = Self { posterior, batch, memory, columns };
+        ascent.assign();
+        ascent.forget_untouched();
+        ascent
+    }
+
+    /// For each row, `log Σ_k m_k exp E[log p(x|θ_k)]` over the known components, without `log h`.
+    pub(super) fn ln_explained(&self) -> &[f64] {
+        &self.memory.ln_totals
+    }
+
+    pub(super) fn posterior(&self) -> &Posterior<F, P> {
+        self.posterior
+    }
+
+    pub(super) fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    pub(super) fn weight(&self, row: usize) -> f64 {
+        self.batch.weights().map_or(1.0, |weights| weights[row])
+    }
+
+    /// Gives the rows of column `from` to column `into`.
+    pub(super) fn join_columns(&mut self, into: usize, from: usize) {
+        for row in self.memory.responsibilities.chunks_exact_mut(self.columns.len()) {
+            row[into] += row[from];
+            row[from] = 0.0;
+        }
+    }
+
+    pub(super) fn n_features(&self) -> usize {
+        self.posterior.family().n_features()
+    }
+
+    /// The E-step from the parameters and weights at hand.
+    fn assign(&mut self) {
+        let (n, k, f) = (self.batch.n_rows(), self.columns.len(), self.n_features());
+        let memory = &mut *self.memory;
+        memory.ln_totals.clear();
+        memory.ln_totals.resize(n, f64::NEG_INFINITY);
+        memory.responsibilities.clear();
+        memory.responsibilities.resize(n * k, 0.0);
+        if k == 0 {
+            return;
+        }
+        rows_times_parameters(&memory.features, &memory.phi, f, &mut memory.responsibilities);
+        for row in memory.responsibilities.chunks_exact_mut(k) {
+            for (score, ln_weight) in row.iter_mut().zip(&memory.ln_weights) {
+                *score += ln_weight;
+            }
+        }
+        softmax_rows(&mut memory.responsibilities, k, &mut memory.ln_totals);
+    }
+
+    /// Drops the columns of components that no row can belong to, so that the ascent never looks at them again.
+    fn forget_untouched(&mut self) {
+        let k = self.columns.len();
+        let mut touched = vec![false; k];
+        for row in self.memory.responsibilities.chunks_exact(k.max(1)) {
+            for (flag, r) in touched.iter_mut().zip(row) {
+                *flag |= *r > 0.0;
+            }
+        }
+        self.keep(&touched);
+    }
+
+    /// Keeps the flagged columns of the responsibilities; parameters and sums are stale afterwards.
+    pub(super) fn keep(&mut self, flags: &[bool]) {
+        let k = flags.len();
+        let kept: Vec<usize> = (0..k).filter(|&ix| flags[ix]).collect();
+        if kept.len() == k {
+            return;
+        }
+        let responsibilities = &mut self.memory.responsibilities;
+        for row in 0..self.batch.n_rows() {
+            for (to, from) in kept.iter().enumerate() {
+                // Never overtakes: the target lies at or before every source that is still to be read.
+                responsibilities[row * kept.len() + to] = responsibilities[row * k + from];
+            }
+        }
+        responsibilities.truncate(self.batch.n_rows() * kept.len());
+        self.columns = kept.iter().map(|&ix| self.columns[ix].clone()).collect();
+    }
+
+    /// Adds the columns of proposed components: a novel row gives its new one the probability of being new.
+    pub(super) fn open(&mut self, births: &Births) {
+        if births.n_components == 0 {
+            return;
+        }
+        let (n, old, new) = (self.batch.n_rows(), self.columns.len(), births.n_components);
+        let width = old + new;
+        let mut wider = vec![0.0; n * width];
+        for row in 0..n {
+            wider[row * width..row * width + old]
+                .copy_from_slice(&self.memory.responsibilities[row * old..(row + 1) * old]);
+        }
+        for novel in &births.novel {
+            let row = &mut wider[novel.row * width..(novel.row + 1) * width];
+            let share = if old == 0 { 1.0 } else { novel.probability };
+            row[..old].iter_mut().for_each(|r| *r *= 1.0 - share);
+            row[old + novel.component] = share;
+        }
+        self.memory.responsibilities = wider;
+        let family = self.posterior.family();
+        let log_partition = family.log_partition(&vec![0.0; family.n_features()]);
+        let labels = self.posterior.components().iter().map(|c| &c.evidence().labels);
+        let mass = self.posterior.process().new_mass(labels);
+        self.columns.resize(width, Column { known: None, mass, log_partition });
+    }
+
+    /// Alternates E- and M-steps until the objective stands still; ends after an M-step, with one consistent state.
+    pub(super) fn climb(&mut self, settings: &Settings, trace: &mut Vec<f64>) {
+        self.accumulate();
+        self.maximise();
+        let enough = settings.absolute_tolerance * self.batch.mass();
+        let mut last = f64::NEG_INFINITY;
+        for _ in 0..settings.max_iterations {
+            self.assign();
+            self.accumulate();
+            let entropy = self.entropy();
+            let objective = entropy + self.maximise();
+            trace.push(objective);
+            if objective - last <= enough.max(settings.relative_tolerance * objective.abs()) {
+                break;
+            }
+            last = objective;
+        }
+    }
+
+    /// `−Σ_jk r log r`, from the scores of the last E-step, which are linear in `Δ`: no logarithm per entry.
+    fn entropy(&self) -> f64 {
+        let memory = &*self.memory;
+        let ln_totals: f64 = match self.batch.weights() {
+            Some(weights) => memory.ln_totals.iter().zip(weights).map(|(l, w)| l * w).sum(),
+            None => memory.ln_totals.iter().sum(),
+        };
+        let scores: f64 = memory.phi.iter().zip(&memory.sums).map(|(a, b)| a * b).sum();
+        let counts = memory.sums.iter().step_by(self.n_features());
+        ln_totals - scores - counts.zip(&memory.ln_weights).map(|(n, w)| n * w).sum::<f64>()
+    }
+
+    /// The first half of the M-step: `Δ = RᵀT(X)`.
+    fn accumulate(&mut self) {
+        let (k, f) = (self.columns.len(), self.n_features());
+        let memory = &mut *self.memory;
+        memory.sums.clear();
+        memory.sums.resize(k * f, 0.0);
+        let rows = if self.batch.weights().is_some() { &memory.weighted } else { &memory.features };
+        responsibilities_times_rows(&memory.responsibilities, rows, f, &mut memory.sums);
+    }
+
+    /// The second half of the M-step: parameters and weights that maximise the objective given `Δ`. Returns the
+    /// objective without the entropy.
+    fn maximise(&mut self) -> f64 {
+        let f = self.n_features();
+        let family = self.posterior.family();
+        let memory = &mut *self.memory;
+        memory.phi.clear();
+        memory.phi.resize(self.columns.len() * f, 0.0);
+        memory.ln_weights.clear();
+        memory.stats.resize(f, 0.0);
+        let mut objective = 0.0;
+        for (ix, column) in self.columns.iter().enumerate() {
+            let sums = &memory.sums[ix * f..(ix + 1) * f];
+            let total = column.mass + sums[0].max(0.0);
+            memory.ln_weights.push(digamma(total));
+            objective += ln_gamma(total) - ln_gamma(column.mass);
+            memory.stats.copy_from_slice(sums);
+            if let Some(known) = column.known {
+                let before = &self.posterior.components()[known].evidence().stats;
+                memory.stats.iter_mut().zip(before).for_each(|(sum, s)| *sum += s);
+            }
+            let phi = &mut memory.phi[ix * f..(ix + 1) * f];
+            objective += family.expected_natural(&memory.stats, phi) - column.log_partition;
+        }
+        objective
+    }
+
+    /// Removes new components that hold less than `least` rows; their rows go back to the others. Returns how many.
+    pub(super) fn empty_surplus(&mut self, least: f64) -> usize {
+        let counts: Vec<f64> = self.memory.sums.iter().step_by(self.n_features()).copied().collect();
+        let mut flags: Vec<bool> =
+            self.columns.iter().zip(&counts).map(|(c, n)| c.known.is_some() || *n >= least).collect();
+        if !flags.contains(&true) {
+            // Every row must stay somewhere: the largest of the small ones remains.
+            let largest = (0..counts.len()).max_by(|a, b| counts[*a].total_cmp(&counts[*b]));
+            largest.into_iter().for_each(|ix| flags[ix] = true);
+        }
+        let removed = flags.iter().filter(|flag| !**flag).count();
+        if removed > 0 {
+            self.keep(&flags);
+            // The rows of the emptied columns are still unassigned: parameters from the rest, then a full E-step.
+            self.accumulate();
+            self.maximise();
+            self.assign();
+        }
+        removed
+    }
+
+    /// The evidence of every column, from the very responsibilities that the sums were made of.
+    pub(super) fn export(self) -> Increment {
+        let (k, f) = (self.columns.len(), self.n_features());
+        let mut labels = vec![LabelStatistics::default(); k];
+        for (row_ix, row) in self.memory.responsibilities.chunks_exact(k).enumerate() {
+            let weight = self.batch.weights().map_or(1.0, |w| w[row_ix]);
+            for (label, r) in labels.iter_mut().zip(row).filter(|(_, r)| **r > 0.0) {
+                label.observe(*r, weight);
+            }
+        }
+        let mut increment = Increment {
+            base: self.posterior.version(),
+            mass: self.batch.mass(),
+            existing: Vec::with_capacity(k),
+            new: Vec::new(),
+        };
+        for ((column, stats), labels) in self.columns.iter().zip(self.memory.sums.chunks_exact(f)).zip(labels)
+        {
+            let evidence = Evidence { stats: stats.to_vec(), labels };
+            match column.known {
+                None => increment.new.push(evidence),
+                Some(ix) if labels.expected_count > 0.0 => {
+                    increment.existing.push((self.posterior.components()[ix].id(), evidence));
+                }
+                Some(_) => {}
+            }
+        }
+        increment
+    }
+}
+
+fn fill_features<F: Family>(family: &F, batch: &Batch, memory: &mut Workspace) {
+    let f = family.n_features();
+    memory.features.clear();
+    memory.features.resize(batch.n_rows() * f, 0.0);
+    for (row, out) in batch.rows().zip(memory.features.chunks_exact_mut(f)) {
+        family.features(row, out);
+    }
+    memory.weighted.clear();
+    if let Some(weights) = batch.weights() {
+        let weighted = memory.features.chunks_exact(f).zip(weights);
+        memory.weighted.extend(weighted.flat_map(|(row, weight)| row.iter().map(move |v| v * weight)));
+    }
+}

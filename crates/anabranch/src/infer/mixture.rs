@@ -1,0 +1,79 @@
+//! Inference for mixtures: features once, births, coordinate ascent, surplus emptied, one consistent state exported.
+
+use rand::Rng;
+
+use super::ascent::Ascent;
+use super::{Increment, Settings};
+use super::{birth, merge};
+use crate::batch::Batch;
+use crate::family::Family;
+use crate::posterior::Posterior;
+use crate::process::Process;
+
+/// A new component that ends with less than this many rows is emptied back into the others.
+const MIN_NEW_COUNT: f64 = 1.0;
+
+/// Memory that one worker reuses from minibatch to minibatch.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    pub(super) features: Vec<f64>,
+    pub(super) weighted: Vec<f64>,
+    pub(super) phi: Vec<f64>,
+    pub(super) responsibilities: Vec<f64>,
+    pub(super) sums: Vec<f64>,
+    pub(super) ln_totals: Vec<f64>,
+    pub(super) ln_weights: Vec<f64>,
+    pub(super) stats: Vec<f64>,
+}
+
+/// How the ascent went.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InferenceReport {
+    /// The objective after each iteration; it never falls (ELBO).
+    pub objective: Vec<f64>,
+    /// Rows that the posterior explained badly.
+    pub novel_rows: usize,
+    /// Components that births proposed.
+    pub proposed: usize,
+    /// Proposed components that were emptied back into the others.
+    pub emptied: usize,
+    /// Proposed components that were merged with each other.
+    pub merged: usize,
+}
+
+/// Learns from one minibatch with the central posterior as prior.
+///
+/// Every row is in the family's domain (the edge has checked). Deterministic given the state of `rng`.
+pub fn infer<F: Family, P: Process>(
+    posterior: &Posterior<F, P>,
+    batch: &Batch,
+    settings: &Settings,
+    rng: &mut impl Rng,
+    workspace: &mut Workspace,
+) -> (Increment, InferenceReport) {
+    let mut report = InferenceReport::default();
+    if batch.is_empty() {
+        return (Increment { base: posterior.version(), mass: 0.0, existing: vec![], new: vec![] }, report);
+    }
+    let mut ascent = Ascent::start(posterior, batch, workspace);
+    let births = birth::propose(posterior, batch, ascent.ln_explained(), settings, rng);
+    report.novel_rows = births.novel.len();
+    report.proposed = births.n_components;
+    ascent.open(&births);
+    ascent.climb(settings, &mut report.objective);
+    loop {
+        let emptied = ascent.empty_surplus(MIN_NEW_COUNT);
+        let merged = if emptied == 0 && births.n_components > 1 && settings.merge_horizon > 0.0 {
+            merge::merge_new(&mut ascent, settings.merge_horizon)
+        } else {
+            0
+        };
+        report.emptied += emptied;
+        report.merged += merged;
+        if emptied + merged == 0 {
+            break;
+        }
+        ascent.climb(settings, &mut Vec::new());
+    }
+    (ascent.export(), report)
+}

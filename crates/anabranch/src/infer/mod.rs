@@ -1,0 +1,65 @@
+//! Minibatch inference: a worker learns `q_m` from the central posterior `q_o` and its own rows (paper Figure 1b).
+//!
+//! What leaves this folder is an [`Increment`]: what the minibatch taught about each component, never a posterior.
+
+mod ascent;
+mod birth;
+mod merge;
+mod mixture;
+
+pub use mixture::{InferenceReport, Workspace, infer};
+
+use crate::identify::ComponentId;
+use crate::posterior::Evidence;
+
+/// How minibatch inference runs. The defaults suit data nobody has seen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Components that one minibatch may open (the paper's truncation).
+    pub max_new: usize,
+    /// Iterations of coordinate ascent at most.
+    pub max_iterations: usize,
+    /// The ascent stops when an iteration gains less than this for each row …
+    pub absolute_tolerance: f64,
+    /// … or less than this share of the objective's size.
+    pub relative_tolerance: f64,
+    /// A row may seed a component when the probability that it belongs to none of the known ones exceeds this.
+    pub birth_threshold: f64,
+    /// New components of the minibatch are merged when that would still be right with this many times the data; 0 leaves
+    /// them apart.
+    pub merge_horizon: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            max_new: 50,
+            max_iterations: 30,
+            absolute_tolerance: 1e-3,
+            relative_tolerance: 1e-8,
+            birth_threshold: 0.1,
+            merge_horizon: 0.0,
+        }
+    }
+}
+
+/// What a minibatch taught: evidence for components the worker knew, and for components it opened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Increment {
+    /// Version of the snapshot that served as prior.
+    pub base: u64,
+    /// Weight of the rows; MASS says that the expected counts add up to it.
+    pub mass: f64,
+    /// Evidence for known components, in the order of their ids.
+    pub existing: Vec<(ComponentId, Evidence)>,
+    /// Evidence of each new component.
+    pub new: Vec<Evidence>,
+}
+
+impl Increment {
+    /// `Σ_k t_k` over all components.
+    pub fn expected_mass(&self) -> f64 {
+        let existing = self.existing.iter().map(|(_, evidence)| evidence);
+        existing.chain(&self.new).map(|evidence| evidence.labels.expected_count).sum()
+    }
+}

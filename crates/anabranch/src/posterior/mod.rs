@@ -1,0 +1,111 @@
+//! The central posterior as a reader sees it: an immutable snapshot with a version (`q_o` or `q_i` of the paper).
+
+mod component;
+mod predict;
+mod restore;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use component::{Component, Evidence, Expectation};
+pub use predict::Predictor;
+pub use restore::{Parts, RestoreError};
+
+use crate::family::Family;
+use crate::identify::ComponentId;
+use crate::process::Process;
+
+/// A snapshot of the central posterior. Cheap to clone: components are shared.
+#[derive(Clone, Debug)]
+pub struct Posterior<F, P> {
+    pub(crate) version: u64,
+    pub(crate) family: Arc<F>,
+    pub(crate) process: P,
+    pub(crate) components: Vec<Arc<Component>>,
+    pub(crate) redirects: Arc<BTreeMap<ComponentId, ComponentId>>,
+    pub(crate) mass: f64,
+}
+
+impl<F: Family, P: Process> Posterior<F, P> {
+    /// The prior: no data, no components, version 0.
+    pub fn prior(family: F, process: P) -> Self {
+        Self {
+            version: 0,
+            family: Arc::new(family),
+            process,
+            components: Vec::new(),
+            redirects: Arc::default(),
+            mass: 0.0,
+        }
+    }
+
+    /// Number of journal entries folded into this snapshot.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// What a component is.
+    pub fn family(&self) -> &F {
+        &self.family
+    }
+
+    /// How many components there are.
+    pub fn process(&self) -> &P {
+        &self.process
+    }
+
+    /// The components in the order of their ids.
+    pub fn components(&self) -> &[Arc<Component>] {
+        &self.components
+    }
+
+    /// Retired ids and where each one's evidence went.
+    pub fn redirects(&self) -> &BTreeMap<ComponentId, ComponentId> {
+        &self.redirects
+    }
+
+    /// Weight of the data that were absorbed.
+    pub fn mass(&self) -> f64 {
+        self.mass
+    }
+
+    /// `Σ_k t_k`, which MASS says equals [`Posterior::mass`].
+    pub fn expected_mass(&self) -> f64 {
+        self.components.iter().map(|c| c.expected_count()).sum()
+    }
+
+    /// Components that hold at least one datum in expectation.
+    pub fn effective_components(&self) -> usize {
+        self.components.iter().filter(|c| c.expected_count() >= 1.0).count()
+    }
+
+    /// Follows redirects to the component that holds the evidence of `id` today (IDENT).
+    pub fn resolve(&self, id: ComponentId) -> ComponentId {
+        let mut id = id;
+        while let Some(&next) = self.redirects.get(&id) {
+            id = next;
+        }
+        id
+    }
+
+    /// Where the component with this id stands, if it lives.
+    pub fn position(&self, id: ComponentId) -> Option<usize> {
+        self.components.binary_search_by_key(&id, |c| c.id()).ok()
+    }
+
+    /// The collapsed evidence lower bound of everything absorbed, up to terms of the rows alone.
+    ///
+    /// ```text
+    /// Σ_k [A(η₀ + S_k) − A(η₀)]  +  Σ_k score(s_k, t_k) + C  +  Σ_k e_k
+    /// ```
+    pub fn objective(&self) -> f64 {
+        let empty = self.family.log_partition(&vec![0.0; self.family.n_features()]);
+        let parts = self.components.iter().map(|c| {
+            let labels = &c.evidence().labels;
+            c.expectation(&*self.family).log_partition - empty
+                + self.process.score(labels)
+                + labels.label_entropy
+        });
+        parts.sum::<f64>() + self.process.normaliser(self.mass)
+    }
+}
