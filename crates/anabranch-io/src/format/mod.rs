@@ -1,7 +1,11 @@
 //! One reader per format, all behind [`Reader`].
 
-mod csv;
-mod npy;
+mod arrow;
+mod columnar;
+pub(crate) mod csv;
+mod jsonl;
+pub(crate) mod npy;
+mod parquet;
 
 use crate::error::ReadError;
 use crate::input::Opened;
@@ -54,6 +58,8 @@ pub(crate) fn reader(opened: Opened, options: &ReadOptions) -> Result<Option<Box
     match opened.format {
         Format::Csv | Format::Tsv => csv::open(opened, options),
         Format::Npy => npy::open(opened),
-        format => Err(ReadError::damaged(&opened.name, format, "this format is not read yet")),
+        Format::Parquet => parquet::open(opened),
+        Format::Arrow => arrow::open(opened),
+        Format::Jsonl => jsonl::open(opened),
     }
 }

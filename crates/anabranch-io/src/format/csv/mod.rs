@@ -27,6 +27,39 @@ struct CsvReader {
 
 /// Reads the delimiter and the header. `None` when there is no record at all.
 pub(super) fn open(opened: Opened, options: &ReadOptions) -> Result<Option<Box<dyn Reader>>, ReadError> {
+    let name = opened.name.clone();
+    let mut records = open_records(opened, options)?;
+    if !records.advance()? {
+        return Ok(None);
+    }
+    let has_header = options.has_header.unwrap_or_else(|| looks_like_a_header(&records));
+    let header = read_header(&records, has_header, &name)?;
+    Ok(Some(Box::new(CsvReader { records, header, picks: Vec::new(), held: !has_header, row: 0 })))
+}
+
+/// All cells of a text that has one column, each with its line. There is no header here.
+pub(crate) fn read_single_column(
+    opened: Opened,
+    options: &ReadOptions,
+) -> Result<Vec<(u64, String)>, ReadError> {
+    let mut records = open_records(opened, options)?;
+    let mut cells = Vec::new();
+    while records.advance()? {
+        if records.len() != 1 {
+            return Err(ReadError::BadRow {
+                file: records.file().to_owned(),
+                row: cells.len() as u64 + 1,
+                line: Some(records.line()),
+                problem: BadCell::Ragged { expected: 1, found: records.len() },
+            });
+        }
+        cells.push((records.line(), String::from_utf8_lossy(records.cell(0)).trim().to_owned()));
+    }
+    Ok(cells)
+}
+
+/// Passes over a byte order mark and finds the delimiter.
+fn open_records(opened: Opened, options: &ReadOptions) -> Result<Records, ReadError> {
     let name = opened.name;
     let mut stream = opened.body.into_stream();
     let failed = |error| ReadError::io(&name, error);
@@ -39,13 +72,7 @@ pub(super) fn open(opened: Opened, options: &ReadOptions) -> Result<Option<Box<d
         (None, Format::Tsv) => Split::Byte(b'\t'),
         (None, _) => sniff::delimiter(stream.peek_lines(2, SNIFFED_BYTES).map_err(failed)?),
     };
-    let mut records = Records::new(Lines::new(&name, stream), split);
-    if !records.advance()? {
-        return Ok(None);
-    }
-    let has_header = options.has_header.unwrap_or_else(|| looks_like_a_header(&records));
-    let header = read_header(&records, has_header, &name)?;
-    Ok(Some(Box::new(CsvReader { records, header, picks: Vec::new(), held: !has_header, row: 0 })))
+    Ok(Records::new(Lines::new(&name, stream), split))
 }
 
 /// The first record is a header when some cell is a word: no number, and no word for a missing one.

@@ -20,6 +20,35 @@ pub(crate) enum Endian {
     Big,
 }
 
+/// Appends the numbers in `$bytes` to `$out`, each converted to `$target`.
+macro_rules! decode_as {
+    ($dtype:expr, $bytes:expr, $out:expr, $target:ty) => {{
+        macro_rules! numbers {
+            ($number:ty, $endian:expr) => {
+                match $endian {
+                    Endian::Little => extend($bytes, $out, |b| <$number>::from_le_bytes(b) as $target),
+                    Endian::Big => extend($bytes, $out, |b| <$number>::from_be_bytes(b) as $target),
+                }
+            };
+        }
+        match $dtype {
+            Dtype::Bool => extend($bytes, $out, |[byte]| u8::from(byte != 0) as $target),
+            Dtype::Number { kind, size, endian } => match (kind, size) {
+                (Kind::Float, 4) => numbers!(f32, endian),
+                (Kind::Float, _) => numbers!(f64, endian),
+                (Kind::Signed, 1) => numbers!(i8, endian),
+                (Kind::Signed, 2) => numbers!(i16, endian),
+                (Kind::Signed, 4) => numbers!(i32, endian),
+                (Kind::Signed, _) => numbers!(i64, endian),
+                (Kind::Unsigned, 1) => numbers!(u8, endian),
+                (Kind::Unsigned, 2) => numbers!(u16, endian),
+                (Kind::Unsigned, 4) => numbers!(u32, endian),
+                (Kind::Unsigned, _) => numbers!(u64, endian),
+            },
+        }
+    }};
+}
+
 impl Dtype {
     /// From numpy's words, such as `<f8`; `None` for types that are no numbers we read.
     pub(crate) fn parse(text: &str) -> Option<Self> {
@@ -56,34 +85,16 @@ impl Dtype {
 
     /// Appends the numbers in `bytes`.
     pub(crate) fn decode(self, bytes: &[u8], out: &mut Vec<f64>) {
-        use Kind::{Float, Signed, Unsigned};
-        let Dtype::Number { kind, size, endian } = self else {
-            return out.extend(bytes.iter().map(|&byte| f64::from(u8::from(byte != 0))));
-        };
-        macro_rules! numbers {
-            ($number:ty) => {
-                match endian {
-                    Endian::Little => extend(bytes, out, |piece| <$number>::from_le_bytes(piece) as f64),
-                    Endian::Big => extend(bytes, out, |piece| <$number>::from_be_bytes(piece) as f64),
-                }
-            };
-        }
-        match (kind, size) {
-            (Float, 4) => numbers!(f32),
-            (Float, _) => numbers!(f64),
-            (Signed, 1) => numbers!(i8),
-            (Signed, 2) => numbers!(i16),
-            (Signed, 4) => numbers!(i32),
-            (Signed, _) => numbers!(i64),
-            (Unsigned, 1) => numbers!(u8),
-            (Unsigned, 2) => numbers!(u16),
-            (Unsigned, 4) => numbers!(u32),
-            (Unsigned, _) => numbers!(u64),
-        }
+        decode_as!(self, bytes, out, f64);
+    }
+
+    /// Appends the numbers in `bytes` exactly; the upper half of `u64` wraps, which keeps labels apart.
+    pub(crate) fn decode_integers(self, bytes: &[u8], out: &mut Vec<i64>) {
+        decode_as!(self, bytes, out, i64);
     }
 }
 
-fn extend<const N: usize>(bytes: &[u8], out: &mut Vec<f64>, number: impl Fn([u8; N]) -> f64) {
+fn extend<T, const N: usize>(bytes: &[u8], out: &mut Vec<T>, number: impl Fn([u8; N]) -> T) {
     let (pieces, rest) = bytes.as_chunks::<N>();
     debug_assert!(rest.is_empty(), "pieces are whole rows");
     out.extend(pieces.iter().map(|&piece| number(piece)));
@@ -112,7 +123,7 @@ mod tests {
         assert_eq!(decoded("<i4", &(-70_000i32).to_le_bytes()), [-70_000.0]);
         assert_eq!(decoded(">u4", &3_000_000_000u32.to_be_bytes()), [3e9]);
         assert_eq!(decoded(">i8", &(-1i64 << 40).to_be_bytes()), [-((1u64 << 40) as f64)]);
-        assert_eq!(decoded("<u8", &(1u64 << 63).to_le_bytes()), [9.223372036854775808e18]);
+        assert_eq!(decoded("<u8", &(1u64 << 63).to_le_bytes()), [2f64.powi(63)]);
         assert_eq!(decoded("|b1", &[0, 1, 7]), [0.0, 1.0, 1.0]);
     }
 

@@ -46,40 +46,36 @@ struct NpyReader {
 
 /// Reads the header and checks it against the length of the file.
 pub(super) fn open(opened: Opened) -> Result<Option<Box<dyn Reader>>, ReadError> {
-    let file = opened.name;
-    let failed = |error| ReadError::io(&file, error);
-    let (store, npy) = match opened.body {
-        Body::Stream(mut stream) => {
-            let npy = header::read(&mut stream, &file)?;
-            match npy.order {
-                Order::C => (Store::Stream(stream), npy),
-                // The columns of a Fortran array lie one after another: all places are needed.
-                Order::Fortran => {
-                    let spooled = Body::Stream(stream).into_seekable().map_err(failed)?;
-                    (seekable(spooled), NpyHeader { data_offset: 0, ..npy })
-                }
-            }
+    Ok(Some(Box::new(NpyReader::open(opened)?)))
+}
+
+/// All numbers of an array with one column of integers or booleans.
+pub(crate) fn read_integers(opened: Opened) -> Result<Vec<i64>, ReadError> {
+    let mut reader = NpyReader::open(opened)?;
+    let npy = reader.npy;
+    if npy.dtype.is_float() || npy.columns != 1 {
+        let kind = if npy.dtype.is_float() { "floating point" } else { "several columns" };
+        let detail = format!("labels are one column of integers or booleans, it holds {kind}");
+        return Err(ReadError::damaged(&reader.file, Format::Npy, detail));
+    }
+    let mut labels = Vec::new();
+    while reader.load()? {
+        npy.dtype.decode_integers(&reader.bytes, &mut labels);
+    }
+    Ok(labels)
+}
+
+/// The columns of a Fortran array lie one after another: all places are needed at once, so such a
+/// stream goes to a temporary file.
+fn open_stream(mut stream: Peek, file: &str) -> Result<(Store, NpyHeader), ReadError> {
+    let npy = header::read(&mut stream, file)?;
+    match npy.order {
+        Order::C => Ok((Store::Stream(stream), npy)),
+        Order::Fortran => {
+            let spooled = Body::Stream(stream).into_seekable().map_err(|error| ReadError::io(file, error))?;
+            Ok((seekable(spooled), NpyHeader { data_offset: 0, ..npy }))
         }
-        body => {
-            let mut store = seekable(body);
-            let npy = header::read(&mut store, &file)?;
-            (store, npy)
-        }
-    };
-    let mut reader = NpyReader {
-        header: Header::numbered(npy.columns),
-        file: file.clone(),
-        store,
-        npy,
-        picks: Vec::new(),
-        loaded: 0,
-        piece: Vec::new(),
-        piece_at: 0,
-        bytes: Vec::new(),
-        row: 0,
-    };
-    reader.check_length()?;
-    Ok(Some(Box::new(reader)))
+    }
 }
 
 fn seekable(body: Body) -> Store {
@@ -100,6 +96,32 @@ impl Read for Store {
 }
 
 impl NpyReader {
+    fn open(opened: Opened) -> Result<Self, ReadError> {
+        let file = opened.name;
+        let (store, npy) = match opened.body {
+            Body::Stream(stream) => open_stream(stream, &file)?,
+            body => {
+                let mut store = seekable(body);
+                let npy = header::read(&mut store, &file)?;
+                (store, npy)
+            }
+        };
+        let mut reader = Self {
+            header: Header::numbered(npy.columns),
+            file,
+            store,
+            npy,
+            picks: Vec::new(),
+            loaded: 0,
+            piece: Vec::new(),
+            piece_at: 0,
+            bytes: Vec::new(),
+            row: 0,
+        };
+        reader.check_length()?;
+        Ok(reader)
+    }
+
     /// A file that is shorter than its header says is refused before the first row.
     fn check_length(&mut self) -> Result<(), ReadError> {
         let Store::Seekable(store) = &mut self.store else {
