@@ -18,12 +18,14 @@ use arrow_ipc::{Message, MessageHeader, root_as_message};
 use arrow_schema::{ArrowError, SchemaRef};
 
 use super::Reader;
-use super::columnar::{Batches, ColumnarReader};
+use super::columnar::{Batches, ColumnarReader, guarded};
 use crate::error::ReadError;
 use crate::input::{Opened, Peek};
 use crate::options::Format;
 
 const FILE_MAGIC: &[u8] = b"ARROW1\0\0";
+/// The widest alignment a writer may choose.
+const MAX_PADDED_MAGIC: usize = 64;
 const CONTINUATION: u32 = u32::MAX;
 /// The most bytes a compressed buffer may claim to expand to: the decoder allocates what is claimed.
 const MAX_BUFFER_BYTES: i64 = 1 << 30;
@@ -48,10 +50,7 @@ struct Frame {
 pub(super) fn open(opened: Opened) -> Result<Option<Box<dyn Reader>>, ReadError> {
     let file = opened.name;
     let mut stream = opened.body.into_stream();
-    let head = stream.peek(FILE_MAGIC.len()).map_err(|error| ReadError::io(&file, error))?;
-    if head == FILE_MAGIC {
-        stream.consume(FILE_MAGIC.len());
-    }
+    pass_over_magic(&mut stream).map_err(|error| ReadError::io(&file, error))?;
     let mut messages = Messages {
         file: file.clone(),
         stream,
@@ -61,6 +60,20 @@ pub(super) fn open(opened: Opened) -> Result<Option<Box<dyn Reader>>, ReadError>
     };
     messages.read_schema()?;
     Ok(Some(Box::new(ColumnarReader::new(file, Format::Arrow, messages)?)))
+}
+
+/// A file has its magic word and zeros up to the first message; writers pad to 8 or to 64 bytes.
+fn pass_over_magic(stream: &mut Peek) -> io::Result<()> {
+    if stream.peek(FILE_MAGIC.len())? != FILE_MAGIC {
+        return Ok(());
+    }
+    let mut passed = FILE_MAGIC.len();
+    stream.consume(FILE_MAGIC.len());
+    while passed < MAX_PADDED_MAGIC && stream.peek(4)? == [0; 4] {
+        stream.consume(4);
+        passed += 4;
+    }
+    Ok(())
 }
 
 impl Messages {
@@ -73,14 +86,14 @@ impl Messages {
         let message = root_as_message(&frame.message).map_err(|error| self.damaged(error))?;
         let schema =
             message.header_as_schema().ok_or_else(|| self.damaged("it does not start with a schema"))?;
-        self.schema = SchemaRef::new(try_fb_to_schema(schema).map_err(|error| self.damaged(error))?);
+        self.schema = SchemaRef::new(guarded(&self.file, Format::Arrow, || try_fb_to_schema(schema))?);
         Ok(())
     }
 
     /// The rows of a message; `None` for a dictionary, which is kept for the rows to come.
     fn decode(&mut self, frame: &Frame) -> Result<Option<RecordBatch>, String> {
         let message = root_as_message(&frame.message).map_err(|error| error.to_string())?;
-        check_expansion(&message, &frame.body)?;
+        check_buffers(&message, &frame.body)?;
         let version = message.version();
         let words = |error: ArrowError| error.to_string();
         if let Some(batch) = message.header_as_record_batch() {
@@ -145,26 +158,31 @@ impl Messages {
     }
 }
 
-/// Refuses compressed buffers that claim to be enormous.
-fn check_expansion(message: &Message<'_>, body: &[u8]) -> Result<(), String> {
+/// Refuses buffers outside the body, on which the decoder would panic, and compressed buffers that
+/// claim to be enormous, for which it would allocate.
+fn check_buffers(message: &Message<'_>, body: &[u8]) -> Result<(), String> {
     let batch = match message.header_as_dictionary_batch() {
         Some(dictionary) => dictionary.data(),
         None => message.header_as_record_batch(),
     };
-    let Some(batch) = batch.filter(|batch| batch.compression().is_some()) else {
+    let Some(batch) = batch else {
         return Ok(());
     };
     for buffer in batch.buffers().into_iter().flatten() {
-        let start = usize::try_from(buffer.offset()).unwrap_or(usize::MAX);
-        let Some(claim) = body.get(start..).and_then(|rest| rest.first_chunk::<8>()) else {
-            continue;
-        };
-        let claim = i64::from_le_bytes(*claim);
-        if claim > MAX_BUFFER_BYTES {
+        let (offset, length) = (buffer.offset(), buffer.length());
+        let bytes = slice(body, offset, length)
+            .ok_or_else(|| format!("a buffer at {offset} of {length} bytes lies outside its message"))?;
+        let claim = bytes.first_chunk::<8>().map_or(0, |claim| i64::from_le_bytes(*claim));
+        if batch.compression().is_some() && claim > MAX_BUFFER_BYTES {
             return Err(format!("a buffer claims to expand to {claim} bytes, more than {MAX_BUFFER_BYTES}"));
         }
     }
     Ok(())
+}
+
+fn slice(body: &[u8], offset: i64, length: i64) -> Option<&[u8]> {
+    let start = usize::try_from(offset).ok()?;
+    body.get(start..start.checked_add(usize::try_from(length).ok()?)?)
 }
 
 impl Batches for Messages {
@@ -179,7 +197,8 @@ impl Batches for Messages {
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>, ReadError> {
         while let Some(frame) = self.frame()? {
-            if let Some(batch) = self.decode(&frame).map_err(|detail| self.damaged(detail))? {
+            let file = self.file.clone();
+            if let Some(batch) = guarded(&file, Format::Arrow, || self.decode(&frame))? {
                 return Ok(Some(batch));
             }
         }

@@ -1,5 +1,7 @@
 //! Rows from Arrow record batches: what Parquet and Arrow IPC have in common.
 
+use std::fmt::Display;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -16,6 +18,24 @@ use crate::select::{Header, MAX_COLUMNS};
 
 /// Rows converted at a time: a batch may be as large as its writer liked.
 const PIECE_ROWS: usize = 8192;
+
+/// Runs a decoder. The arrow and parquet crates check most of what a file claims but still assert
+/// the rest; a damaged file must be an error here, not the end of the process. What the decoder
+/// leaves behind after a panic is never used again: the source stops at its first error.
+pub(super) fn guarded<T, E: Display>(
+    file: &str,
+    format: Format,
+    decode: impl FnOnce() -> Result<T, E>,
+) -> Result<T, ReadError> {
+    match panic::catch_unwind(AssertUnwindSafe(decode)) {
+        Ok(result) => result.map_err(|error| ReadError::damaged(file, format, error)),
+        Err(payload) => {
+            let words = payload.downcast_ref::<String>().map(String::as_str);
+            let words = words.or_else(|| payload.downcast_ref::<&str>().copied());
+            Err(ReadError::damaged(file, format, words.unwrap_or("the decoder gave up")))
+        }
+    }
+}
 
 /// Record batches one after another.
 pub(super) trait Batches: Send {
@@ -104,10 +124,11 @@ impl<B: Batches> ColumnarReader<B> {
 
     fn convert(&self, piece: &RecordBatch) -> Result<Vec<Cells>, ReadError> {
         let columns = self.picks.iter().zip(&self.positions);
-        columns
-            .map(|(pick, &position)| cells(piece.column(position), pick.role))
-            .collect::<Result<_, ArrowError>>()
-            .map_err(|error| ReadError::damaged(&self.file, self.format, error))
+        guarded(&self.file, self.format, || {
+            columns
+                .map(|(pick, &position)| cells(piece.column(position), pick.role))
+                .collect::<Result<_, ArrowError>>()
+        })
     }
 
     fn read_row(&self, ix: usize, sink: &mut Sink) -> Result<(), ReadError> {

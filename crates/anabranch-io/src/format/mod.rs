@@ -60,6 +60,6 @@ pub(crate) fn reader(opened: Opened, options: &ReadOptions) -> Result<Option<Box
         Format::Npy => npy::open(opened),
         Format::Parquet => parquet::open(opened),
         Format::Arrow => arrow::open(opened),
-        Format::Jsonl => jsonl::open(opened),
+        Format::Jsonl => jsonl::open(opened, options),
     }
 }

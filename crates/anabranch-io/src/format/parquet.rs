@@ -10,10 +10,11 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::ChunkReader;
 
 use super::Reader;
-use super::columnar::{Batches, ColumnarReader};
+use super::columnar::{Batches, ColumnarReader, guarded};
 use crate::error::ReadError;
 use crate::input::{Body, Opened};
 use crate::options::Format;
@@ -44,17 +45,28 @@ pub(super) fn open(opened: Opened) -> Result<Option<Box<dyn Reader>>, ReadError>
         Body::Stream(_) => unreachable!("into_seekable leaves no stream"),
     };
     let options = ArrowReaderOptions::new();
-    let metadata = match &store {
+    let metadata = guarded(&file, Format::Parquet, || match &store {
         Store::File(store) => ArrowReaderMetadata::load(store, options),
         Store::Memory(store) => ArrowReaderMetadata::load(store, options),
-    };
-    let metadata = metadata.map_err(|error| damaged(&file, error))?;
+    })?;
+    check_places(metadata.metadata()).map_err(|detail| ReadError::damaged(&file, Format::Parquet, detail))?;
     let pages = Pages { file: file.clone(), metadata, store: Some(store), reader: None };
     Ok(Some(Box::new(ColumnarReader::new(file, Format::Parquet, pages)?)))
 }
 
-fn damaged(file: &str, error: impl std::fmt::Display) -> ReadError {
-    ReadError::damaged(file, Format::Parquet, error)
+/// The decoder asserts that no column starts before the file or has a negative length.
+fn check_places(metadata: &ParquetMetaData) -> Result<(), String> {
+    for (group, row_group) in metadata.row_groups().iter().enumerate() {
+        for column in row_group.columns() {
+            let (start, length) = (column.data_page_offset(), column.compressed_size());
+            let start = column.dictionary_page_offset().map_or(start, |dictionary| dictionary.min(start));
+            if start < 0 || length < 0 || row_group.num_rows() < 0 {
+                let name = column.column_descr().name();
+                return Err(format!("column {name:?} of row group {group} has a negative place or length"));
+            }
+        }
+    }
+    Ok(())
 }
 
 impl Pages {
@@ -77,12 +89,13 @@ impl Batches for Pages {
     }
 
     fn project(&mut self, columns: &[usize]) -> Result<Vec<usize>, ReadError> {
-        let reader = match self.store.take() {
+        let store = self.store.take();
+        let reader = guarded(&self.file, Format::Parquet, || match store {
             Some(Store::File(store)) => self.build(store, columns),
             Some(Store::Memory(store)) => self.build(store, columns),
             None => unreachable!("columns are chosen once"),
-        };
-        self.reader = Some(reader.map_err(|error| damaged(&self.file, error))?);
+        })?;
+        self.reader = Some(reader);
         // The projected batches keep the order of the file.
         let mut sorted = columns.to_vec();
         sorted.sort_unstable();
@@ -93,7 +106,7 @@ impl Batches for Pages {
         let Some(reader) = &mut self.reader else {
             return Ok(None);
         };
-        reader.next().transpose().map_err(|error| damaged(&self.file, error))
+        guarded(&self.file, Format::Parquet, || reader.next().transpose())
     }
 
     fn rows(&self) -> Option<u64> {

@@ -4,12 +4,14 @@
 
 mod row;
 
+use std::collections::VecDeque;
+
 use row::{Keys, Shape, Slot, read_header, read_line};
 
 use super::{Pick, Reader};
 use crate::error::{BadCell, ReadError};
 use crate::input::{Lines, Opened};
-use crate::options::Format;
+use crate::options::{OnBadRow, ReadOptions};
 use crate::rows::{Flaw, Place, Sink};
 use crate::select::{Header, MAX_COLUMNS};
 
@@ -20,46 +22,64 @@ struct JsonReader {
     /// One per column of the file; cells that are not wanted stay empty.
     slots: Vec<Slot>,
     picks: Vec<Pick>,
+    /// Lines before the first that has columns, each with what is wrong, to be counted when reading.
+    early: VecDeque<(u64, BadCell)>,
     /// The current line is the first row and has not been read yet.
     held: bool,
     /// Rows seen, good and bad.
     row: u64,
 }
 
-/// Reads the columns from the first line. `None` when all lines are blank.
-pub(super) fn open(opened: Opened) -> Result<Option<Box<dyn Reader>>, ReadError> {
+/// Bad lines that may come before the first good one: more means that this is no JSON.
+const MAX_EARLY: usize = 1000;
+
+/// Reads the columns from the first good line. `None` when all lines are blank.
+pub(super) fn open(opened: Opened, options: &ReadOptions) -> Result<Option<Box<dyn Reader>>, ReadError> {
     let name = opened.name;
     let mut stream = opened.body.into_stream();
     if stream.peek(3).map_err(|error| ReadError::io(&name, error))? == b"\xef\xbb\xbf" {
         stream.consume(3);
     }
     let mut lines = Lines::new(&name, stream);
-    if !next_row(&mut lines)? {
-        return Ok(None);
+    let mut early = VecDeque::new();
+    while next_row(&mut lines)? {
+        match columns(&lines, &name)? {
+            Ok((keys, header)) => {
+                let slots = vec![Slot::default(); header.width()];
+                let picks = Vec::new();
+                let reader = JsonReader { lines, header, keys, slots, picks, early, held: true, row: 0 };
+                return Ok(Some(Box::new(reader)));
+            }
+            Err(problem) if options.on_bad_row == OnBadRow::Skip && early.len() < MAX_EARLY => {
+                early.push_back((lines.number(), problem));
+            }
+            Err(problem) => {
+                let (row, line) = (early.len() as u64 + 1, Some(lines.number()));
+                return Err(ReadError::BadRow { file: name, row, line, problem });
+            }
+        }
     }
-    let (keys, header) = first_line(&lines, &name)?;
-    let width = header.width();
-    if width > MAX_COLUMNS {
-        let detail = format!("{width} columns are more than {MAX_COLUMNS}");
-        return Err(ReadError::damaged(&name, Format::Jsonl, detail));
+    match early.pop_front() {
+        None => Ok(None),
+        Some((line, problem)) => Err(ReadError::BadRow { file: name, row: 1, line: Some(line), problem }),
     }
-    let slots = vec![Slot::default(); width];
-    Ok(Some(Box::new(JsonReader { lines, header, keys, slots, picks: Vec::new(), held: true, row: 0 })))
 }
 
-fn first_line(lines: &Lines, name: &str) -> Result<(Keys, Header), ReadError> {
-    let damaged = |detail: String| ReadError::damaged(name, Format::Jsonl, detail);
-    match read_header(lines.current()) {
+/// The columns of the current line, or why it is no row.
+fn columns(lines: &Lines, name: &str) -> Result<Result<(Keys, Header), BadCell>, ReadError> {
+    let (keys, header) = match read_header(lines.current()) {
         Ok(Shape::Object(names)) => {
             let header = Header::named(names, name)?;
-            Ok((Keys::named(&header.names), header))
+            (Keys::named(&header.names), header)
         }
-        Ok(Shape::Array(width)) => Ok((Keys::positions(width), Header::numbered(width))),
+        Ok(Shape::Array(width)) if width <= MAX_COLUMNS => (Keys::positions(width), Header::numbered(width)),
+        Ok(Shape::Array(found)) => return Ok(Err(BadCell::Ragged { expected: MAX_COLUMNS, found })),
         Ok(Shape::Other(found)) => {
-            Err(damaged(format!("line {} is {found}, expected an object or an array", lines.number())))
+            return Ok(Err(BadCell::JsonShape { expected: "an object or an array", found }));
         }
-        Err(detail) => Err(damaged(format!("line {}: {detail}", lines.number()))),
-    }
+        Err(detail) => return Ok(Err(BadCell::NotJson { detail })),
+    };
+    Ok(Ok((keys, header)))
 }
 
 /// Moves to the next line that is not blank.
@@ -128,6 +148,10 @@ impl Reader for JsonReader {
     }
 
     fn read(&mut self, target: usize, sink: &mut Sink) -> Result<(), ReadError> {
+        while let Some((line, problem)) = self.early.pop_front() {
+            self.row += 1;
+            sink.reject_row(Place { file: self.lines.file(), row: self.row, line: Some(line) }, problem)?;
+        }
         while sink.rows() < target {
             if !std::mem::take(&mut self.held) && !next_row(&mut self.lines)? {
                 break;
