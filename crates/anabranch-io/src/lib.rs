@@ -1,1 +1,40 @@
 //! Readers of csv, npy, Parquet, Arrow and JSON lines, and the model file of anabranch.
+//!
+//! ```text
+//! Input ──► input/    bytes: path, standard input or memory; gz and zstd undone; format found
+//!            │
+//!            ▼
+//!          format/    one reader per format: the columns of the file, then its rows
+//!            │
+//!            ▼
+//!          rows       every cell checked once; bad rows fail or are counted; strings become codes
+//!            │
+//!            ▼
+//!          source     files joined end to end and cut into batches of exactly the size asked for
+//! ```
+//!
+//! ```
+//! use anabranch_io::{Input, ReadOptions, open};
+//! let csv = Input::Memory(b"height,weight\n1.8,72\n1.7,65\n".to_vec());
+//! let mut source = open(&[csv], &ReadOptions::default())?;
+//! assert_eq!(source.schema().columns[1].name, "weight");
+//! let batch = source.next_batch(500)?.expect("two rows");
+//! assert_eq!(batch.row(0), &[1.8, 72.0]);
+//! # Ok::<(), anabranch_io::ReadError>(())
+//! ```
+
+mod error;
+mod format;
+mod input;
+pub mod labels;
+mod options;
+mod rows;
+mod schema;
+mod select;
+mod source;
+pub mod vector;
+
+pub use error::{BadCell, ColumnRef, ReadError};
+pub use options::{Format, Input, OnBadRow, ReadOptions};
+pub use schema::{Column, MAX_CATEGORIES, OTHER, Schema};
+pub use source::{Source, open};

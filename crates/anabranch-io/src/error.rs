@@ -1,0 +1,328 @@
+//! Why rows could not be read: file, row, column, value, and what to do about it.
+
+use std::fmt;
+use std::io;
+
+use thiserror::Error;
+
+use crate::options::Format;
+use crate::schema::MAX_CATEGORIES;
+
+/// How a message names a column: by name when the file has names, else by 1-based position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ColumnRef {
+    /// The name in the file.
+    Name(String),
+    /// The position in the file, from 1.
+    Position(usize),
+}
+
+impl fmt::Display for ColumnRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ColumnRef::Name(name) => write!(f, "column {name:?}"),
+            ColumnRef::Position(position) => write!(f, "column {position}"),
+        }
+    }
+}
+
+/// What is wrong with one row.
+#[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
+pub enum BadCell {
+    /// The cell is empty, null or absent.
+    #[error("{column} has no value")]
+    Missing {
+        /// The column.
+        column: ColumnRef,
+    },
+    /// The cell is NaN, `NA` or infinite.
+    #[error("{column}: {value} is not a finite number")]
+    NotFinite {
+        /// The column.
+        column: ColumnRef,
+        /// The cell as written.
+        value: String,
+    },
+    /// The cell is no number at all.
+    #[error("{column}: {value:?} is not a number")]
+    NotANumber {
+        /// The column.
+        column: ColumnRef,
+        /// The cell as written, shortened.
+        value: String,
+    },
+    /// The row has more or fewer cells than the first.
+    #[error("has {found} columns, expected {expected}")]
+    Ragged {
+        /// Columns of the file.
+        expected: usize,
+        /// Columns of this row.
+        found: usize,
+    },
+    /// The line is not JSON.
+    #[error("is not valid JSON: {detail}")]
+    NotJson {
+        /// What the parser says.
+        detail: String,
+    },
+    /// The line is JSON of another shape than the first line.
+    #[error("is {found}, expected {expected}")]
+    JsonShape {
+        /// What the first line was.
+        expected: &'static str,
+        /// What this line is.
+        found: &'static str,
+    },
+}
+
+/// The place of a row: `data.csv: row 3 (line 4)`.
+fn place(file: &str, row: u64, line: Option<u64>) -> String {
+    match line {
+        Some(line) => format!("{file}: row {row} (line {line})"),
+        None => format!("{file}: row {row}"),
+    }
+}
+
+/// A message reads "row 3, column ..." for a cell and "row 3 has ..." for a row.
+fn separator(problem: &BadCell) -> &'static str {
+    match problem {
+        BadCell::Ragged { .. } | BadCell::NotJson { .. } | BadCell::JsonShape { .. } => "",
+        _ => ",",
+    }
+}
+
+/// Why rows could not be read.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// No input was given.
+    #[error("no input was given")]
+    NoInput,
+    /// The path does not exist.
+    #[error("{file}: no such file")]
+    NotFound {
+        /// The path.
+        file: String,
+    },
+    /// The path is a directory.
+    #[error("{file}: is a directory")]
+    Directory {
+        /// The path.
+        file: String,
+    },
+    /// The operating system refuses.
+    #[error("{file}: {error}")]
+    Io {
+        /// The path.
+        file: String,
+        /// What the operating system says.
+        error: io::Error,
+    },
+    /// The extension stands for no format.
+    #[error("{file}: cannot tell the format from the extension")]
+    UnknownExtension {
+        /// The path.
+        file: String,
+    },
+    /// The name is no format.
+    #[error("unknown format {format:?}")]
+    UnknownFormat {
+        /// The name given.
+        format: String,
+    },
+    /// There is no row in any input.
+    #[error("{file} has no rows")]
+    Empty {
+        /// The input, or the first of several.
+        file: String,
+    },
+    /// Every row is bad.
+    #[error("{file} has no good rows: all {skipped} were skipped, the first because row {reason}")]
+    AllSkipped {
+        /// The input, or the first of several.
+        file: String,
+        /// Number of bad rows.
+        skipped: u64,
+        /// Row and problem of the first.
+        reason: String,
+    },
+    /// A row is bad and bad rows are not skipped.
+    #[error("{}{} {problem}", place(file, *row, *line), separator(problem))]
+    BadRow {
+        /// The file.
+        file: String,
+        /// The row of data, from 1 (a header is not counted).
+        row: u64,
+        /// The line of text on which the row starts, from 1.
+        line: Option<u64>,
+        /// What is wrong.
+        problem: BadCell,
+    },
+    /// The file breaks the rules of its format.
+    #[error("{file}: not a valid {format} file: {detail}")]
+    Damaged {
+        /// The file.
+        file: String,
+        /// The format it was read as.
+        format: Format,
+        /// What is wrong.
+        detail: String,
+    },
+    /// A line or record is too long to be one.
+    #[error("{file}: the row at line {line} is longer than {limit} bytes")]
+    TooLong {
+        /// The file.
+        file: String,
+        /// The line on which it starts, from 1.
+        line: u64,
+        /// The most bytes a row may have.
+        limit: usize,
+    },
+    /// A column holds values that are no numbers.
+    #[error("{file}: {column} has type {kind}, which is not a number")]
+    ColumnType {
+        /// The file.
+        file: String,
+        /// The column.
+        column: ColumnRef,
+        /// The type in the words of the format.
+        kind: String,
+    },
+    /// The selection or the model names a column that the file lacks.
+    #[error("{file}: no column {column:?}; the columns are {available}")]
+    NoSuchColumn {
+        /// The file.
+        file: String,
+        /// The name or position asked for.
+        column: String,
+        /// The columns of the file.
+        available: String,
+    },
+    /// Two columns of a file have the same name.
+    #[error("{file}: two columns are called {column:?}")]
+    DuplicateColumn {
+        /// The file.
+        file: String,
+        /// The name.
+        column: String,
+    },
+    /// The selection leaves no column.
+    #[error("{file}: the selection leaves no column")]
+    NoColumns {
+        /// The file.
+        file: String,
+    },
+    /// The file has another number of columns than needed.
+    #[error("{file}: has {found} columns, {wanted_by} {expected}")]
+    Width {
+        /// The file.
+        file: String,
+        /// Columns of the file.
+        found: usize,
+        /// Columns needed.
+        expected: usize,
+        /// "the model has", or the first file's name with "has".
+        wanted_by: String,
+    },
+    /// Two input files have different columns.
+    #[error("{file}: its columns ({found}) are not those of {first} ({expected})")]
+    ColumnsDiffer {
+        /// The file.
+        file: String,
+        /// Its columns.
+        found: String,
+        /// The first file.
+        first: String,
+        /// The columns of the first file.
+        expected: String,
+    },
+    /// A column has too many different strings.
+    #[error("{file}: row {row}, {column} has more than {MAX_CATEGORIES} different values")]
+    TooManyCategories {
+        /// The file.
+        file: String,
+        /// The row, from 1.
+        row: u64,
+        /// The column.
+        column: ColumnRef,
+    },
+    /// A list of numbers given by the user cannot be used.
+    #[error("{value:?} {detail}")]
+    Vector {
+        /// The text given.
+        value: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+}
+
+impl ReadError {
+    pub(crate) fn damaged(file: &str, format: Format, detail: impl fmt::Display) -> Self {
+        Self::Damaged { file: file.to_owned(), format, detail: detail.to_string() }
+    }
+
+    pub(crate) fn io(file: &str, error: io::Error) -> Self {
+        let file = file.to_owned();
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::NotFound { file },
+            io::ErrorKind::IsADirectory => Self::Directory { file },
+            _ => Self::Io { file, error },
+        }
+    }
+
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::NoInput => "name one or more files, or - for standard input",
+            Self::NotFound { .. } => "check the path; relative paths start at the current directory",
+            Self::Directory { .. } => "name the files in it, for example DIR/*.csv",
+            Self::Io { error, .. } => return io_hint(error),
+            Self::UnknownExtension { .. } => return Some(format!("pass --format with one of {}", formats())),
+            Self::UnknownFormat { .. } => return Some(format!("use one of {}", formats())),
+            Self::Empty { .. } => "check that the file was written completely",
+            Self::AllSkipped { .. } => "look at that row, or drop the column with --columns -NAME",
+            Self::BadRow { problem, .. } => bad_row_hint(problem),
+            Self::Damaged { .. } => "check that the file is complete, or name its format with --format",
+            Self::TooLong { .. } => "look for a quote that is never closed, or name the format with --format",
+            Self::ColumnType { .. } => {
+                "drop the column with --columns -NAME, or read its strings as categories with --categorical NAME"
+            }
+            Self::NoSuchColumn { .. } => "use a name from the list or a position counted from 1",
+            Self::DuplicateColumn { .. } => "rename one of them",
+            Self::NoColumns { .. } => "keep at least one column in --columns",
+            Self::Width { .. } => "choose the columns with --columns",
+            Self::ColumnsDiffer { .. } => "choose columns that all files have with --columns",
+            Self::TooManyCategories { .. } => {
+                "drop the column with --columns -NAME: it looks like an identifier"
+            }
+            Self::Vector { .. } => "give a number, a comma-separated list or a file of numbers",
+        };
+        Some(hint.to_owned())
+    }
+}
+
+fn bad_row_hint(problem: &BadCell) -> &'static str {
+    match problem {
+        BadCell::NotANumber { .. } => {
+            "skip such rows with --on-bad-row skip, drop the column with --columns -NAME, \
+             or read its strings as categories with --categorical NAME"
+        }
+        _ => "skip such rows with --on-bad-row skip, or repair the file",
+    }
+}
+
+fn io_hint(error: &io::Error) -> Option<String> {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => Some("check the permissions of the file".to_owned()),
+        io::ErrorKind::UnexpectedEof => Some("the file ends early: check that it is complete".to_owned()),
+        io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
+            Some("the compressed data is damaged: compress the file again".to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn formats() -> String {
+    Format::ALL.map(Format::name).join(", ")
+}

@@ -1,0 +1,223 @@
+//! Rows from Arrow record batches: what Parquet and Arrow IPC have in common.
+
+use std::fmt::Display;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float64Type;
+use arrow_array::{Array, Float64Array, RecordBatch, StringArray};
+use arrow_cast::cast;
+use arrow_schema::{ArrowError, DataType, SchemaRef};
+
+use super::{Pick, Reader, Role};
+use crate::error::ReadError;
+use crate::options::Format;
+use crate::rows::{Flaw, Place, Sink};
+use crate::select::{Header, MAX_COLUMNS};
+
+/// Rows converted at a time: a batch may be as large as its writer liked.
+const PIECE_ROWS: usize = 8192;
+
+/// Runs a decoder. The arrow and parquet crates check most of what a file claims but still assert
+/// the rest; a damaged file must be an error here, not the end of the process. What the decoder
+/// leaves behind after a panic is never used again: the source stops at its first error.
+pub(super) fn guarded<T, E: Display>(
+    file: &str,
+    format: Format,
+    decode: impl FnOnce() -> Result<T, E>,
+) -> Result<T, ReadError> {
+    match panic::catch_unwind(AssertUnwindSafe(decode)) {
+        Ok(result) => result.map_err(|error| ReadError::damaged(file, format, error)),
+        Err(payload) => {
+            let words = payload.downcast_ref::<String>().map(String::as_str);
+            let words = words.or_else(|| payload.downcast_ref::<&str>().copied());
+            Err(ReadError::damaged(file, format, words.unwrap_or("the decoder gave up")))
+        }
+    }
+}
+
+/// Record batches one after another.
+pub(super) trait Batches: Send {
+    /// The columns of the file.
+    fn fields(&self) -> SchemaRef;
+
+    /// Says which columns are needed; returns their positions in the batches to come.
+    fn project(&mut self, columns: &[usize]) -> Result<Vec<usize>, ReadError>;
+
+    /// The next batch; `None` at the end.
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>, ReadError>;
+
+    /// Number of rows, if the file says.
+    fn rows(&self) -> Option<u64>;
+}
+
+/// The cells of one column in the current piece.
+enum Cells {
+    Numbers(Float64Array),
+    Labels(StringArray),
+}
+
+/// Rows of record batches.
+pub(super) struct ColumnarReader<B> {
+    file: String,
+    format: Format,
+    batches: B,
+    header: Header,
+    picks: Vec<Pick>,
+    /// Position of each pick in the batches.
+    positions: Vec<usize>,
+    batch: Option<RecordBatch>,
+    /// Rows of `batch` already converted.
+    batch_at: usize,
+    piece: Vec<Cells>,
+    piece_rows: usize,
+    piece_at: usize,
+    /// Rows seen, good and bad.
+    row: u64,
+}
+
+impl<B: Batches> ColumnarReader<B> {
+    pub(super) fn new(file: String, format: Format, batches: B) -> Result<Self, ReadError> {
+        let fields = batches.fields();
+        let names: Vec<String> = fields.fields().iter().map(|field| field.name().clone()).collect();
+        if names.is_empty() || names.len() > MAX_COLUMNS {
+            let detail = format!("it has {} columns, 1 to {MAX_COLUMNS} are read", names.len());
+            return Err(ReadError::damaged(&file, format, detail));
+        }
+        let header = Header::named(names, &file)?;
+        Ok(Self {
+            file,
+            format,
+            batches,
+            header,
+            picks: Vec::new(),
+            positions: Vec::new(),
+            batch: None,
+            batch_at: 0,
+            piece: Vec::new(),
+            piece_rows: 0,
+            piece_at: 0,
+            row: 0,
+        })
+    }
+
+    /// Converts the next piece; false when all batches are done.
+    fn load(&mut self) -> Result<bool, ReadError> {
+        loop {
+            if let Some(batch) = self.batch.take_if(|batch| self.batch_at < batch.num_rows()) {
+                let rows = PIECE_ROWS.min(batch.num_rows() - self.batch_at);
+                self.piece = self.convert(&batch.slice(self.batch_at, rows))?;
+                self.batch_at += rows;
+                self.piece_rows = rows;
+                self.piece_at = 0;
+                self.batch = Some(batch);
+                return Ok(true);
+            }
+            self.batch = self.batches.next_batch()?;
+            self.batch_at = 0;
+            if self.batch.is_none() {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn convert(&self, piece: &RecordBatch) -> Result<Vec<Cells>, ReadError> {
+        let columns = self.picks.iter().zip(&self.positions);
+        guarded(&self.file, self.format, || {
+            columns
+                .map(|(pick, &position)| cells(piece.column(position), pick.role))
+                .collect::<Result<_, ArrowError>>()
+        })
+    }
+
+    fn read_row(&self, ix: usize, sink: &mut Sink) -> Result<(), ReadError> {
+        for (slot, cells) in self.piece.iter().enumerate() {
+            let put = match cells {
+                Cells::Numbers(numbers) if numbers.is_valid(ix) => sink.number(slot, numbers.value(ix)),
+                Cells::Labels(labels) if labels.is_valid(ix) => sink.label(slot, labels.value(ix)),
+                _ => Err(Flaw::Missing),
+            };
+            if let Err(flaw) = put {
+                let at = Place { file: &self.file, row: self.row, line: None };
+                let column = self.header.column(self.picks[slot].ix);
+                return sink.reject_cell(at, flaw, column, &cells.shown(ix));
+            }
+        }
+        sink.finish_row();
+        Ok(())
+    }
+}
+
+impl Cells {
+    fn shown(&self, ix: usize) -> String {
+        match self {
+            Cells::Numbers(numbers) => numbers.value(ix).to_string(),
+            Cells::Labels(labels) => labels.value(ix).to_owned(),
+        }
+    }
+}
+
+impl<B: Batches> Reader for ColumnarReader<B> {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn select(&mut self, picks: &[Pick]) -> Result<(), ReadError> {
+        let fields = self.batches.fields();
+        for pick in picks {
+            let kind = fields.field(pick.ix).data_type();
+            if !is_readable(kind, pick.role) {
+                let column = self.header.column(pick.ix);
+                return Err(ReadError::ColumnType {
+                    file: self.file.clone(),
+                    column,
+                    kind: kind.to_string(),
+                });
+            }
+        }
+        let columns: Vec<usize> = picks.iter().map(|pick| pick.ix).collect();
+        self.positions = self.batches.project(&columns)?;
+        self.picks = picks.to_vec();
+        Ok(())
+    }
+
+    fn read(&mut self, target: usize, sink: &mut Sink) -> Result<(), ReadError> {
+        while sink.rows() < target {
+            if self.piece_at == self.piece_rows && !self.load()? {
+                break;
+            }
+            self.row += 1;
+            self.piece_at += 1;
+            self.read_row(self.piece_at - 1, sink)?;
+        }
+        Ok(())
+    }
+
+    fn rows(&self) -> Option<u64> {
+        self.batches.rows()
+    }
+}
+
+/// Numbers and booleans always; strings only where they are categories.
+fn is_readable(kind: &DataType, role: Role) -> bool {
+    match (kind, role) {
+        (DataType::Dictionary(_, values), _) => is_readable(values, role),
+        (DataType::Boolean, _) => true,
+        (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, role) => role == Role::Category,
+        (kind, _) => kind.is_numeric(),
+    }
+}
+
+/// Casts a column to what the sink takes. Fractions become labels there, as in every other format.
+fn cells(column: &Arc<dyn Array>, role: Role) -> Result<Cells, ArrowError> {
+    let kind = match column.data_type() {
+        DataType::Dictionary(_, values) => values.as_ref(),
+        kind => kind,
+    };
+    let is_label = role == Role::Category && (!kind.is_numeric() || kind.is_integer());
+    match is_label {
+        true => Ok(Cells::Labels(cast(column, &DataType::Utf8)?.as_string::<i32>().clone())),
+        false => Ok(Cells::Numbers(cast(column, &DataType::Float64)?.as_primitive::<Float64Type>().clone())),
+    }
+}

@@ -1,0 +1,65 @@
+//! One reader per format, all behind [`Reader`].
+
+mod arrow;
+mod columnar;
+pub(crate) mod csv;
+mod jsonl;
+pub(crate) mod npy;
+mod parquet;
+
+use crate::error::ReadError;
+use crate::input::Opened;
+use crate::options::{Format, ReadOptions};
+use crate::rows::Sink;
+use crate::select::Header;
+
+/// The rows of one file.
+pub(crate) trait Reader: Send {
+    /// The columns of the file.
+    fn header(&self) -> &Header;
+
+    /// Says which columns to read, in the order of the batch. Called once, before `read`.
+    fn select(&mut self, picks: &[Pick]) -> Result<(), ReadError>;
+
+    /// Adds good rows until `sink` has `target` rows; fewer only at the end of the file.
+    fn read(&mut self, target: usize, sink: &mut Sink) -> Result<(), ReadError>;
+
+    /// Number of rows, good and bad, if the file says.
+    fn rows(&self) -> Option<u64> {
+        None
+    }
+
+    /// Passes over up to `n` rows without looking, where no row can be bad. Returns how many.
+    fn leap(&mut self, _n: u64) -> Result<u64, ReadError> {
+        Ok(0)
+    }
+}
+
+/// One column to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pick {
+    /// Position in the file, from 0.
+    pub(crate) ix: usize,
+    /// What its cells become.
+    pub(crate) role: Role,
+}
+
+/// What the cells of a column become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Numbers as they are.
+    Number,
+    /// Codes of labels.
+    Category,
+}
+
+/// A reader for the format found. `None` when the file has neither columns nor rows.
+pub(crate) fn reader(opened: Opened, options: &ReadOptions) -> Result<Option<Box<dyn Reader>>, ReadError> {
+    match opened.format {
+        Format::Csv | Format::Tsv => csv::open(opened, options),
+        Format::Npy => npy::open(opened),
+        Format::Parquet => parquet::open(opened),
+        Format::Arrow => arrow::open(opened),
+        Format::Jsonl => jsonl::open(opened, options),
+    }
+}

@@ -1,0 +1,205 @@
+//! From an input to bytes in a known format: opens, undoes gz and zstd, and looks at the first bytes.
+
+mod lines;
+mod peek;
+
+use std::fs::File;
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use bytes::Bytes;
+
+pub(crate) use lines::{Lines, MAX_ROW_BYTES};
+pub(crate) use peek::Peek;
+
+use crate::error::ReadError;
+use crate::options::{Format, Input};
+
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+/// Enough bytes to tell every format.
+const MAGIC_BYTES: usize = 64;
+
+/// An input whose format is known.
+pub(crate) struct Opened {
+    pub(crate) name: String,
+    pub(crate) format: Format,
+    pub(crate) body: Body,
+}
+
+/// The bytes of an input, compression undone.
+pub(crate) enum Body {
+    /// A plain file that can be opened at any place.
+    File(File),
+    /// Bytes in memory.
+    Memory(Bytes),
+    /// Bytes that come once.
+    Stream(Peek),
+}
+
+/// Reading at any place.
+pub(crate) trait ReadSeek: Read + Seek + Send {}
+impl<T: Read + Seek + Send> ReadSeek for T {}
+
+impl Body {
+    /// The bytes from the beginning, once.
+    pub(crate) fn into_stream(self) -> Peek {
+        match self {
+            Body::File(file) => Peek::new(Box::new(file)),
+            Body::Memory(bytes) => Peek::new(Box::new(Cursor::new(bytes))),
+            Body::Stream(stream) => stream,
+        }
+    }
+
+    /// The bytes where any place can be read. A stream goes to an unnamed temporary file, so that
+    /// memory does not grow with the input.
+    pub(crate) fn into_seekable(self) -> io::Result<Body> {
+        match self {
+            Body::Stream(mut stream) => {
+                let mut file = tempfile::tempfile()?;
+                io::copy(&mut stream, &mut file)?;
+                file.seek(SeekFrom::Start(0))?;
+                Ok(Body::File(file))
+            }
+            seekable => Ok(seekable),
+        }
+    }
+}
+
+/// True when the input can be opened, looked at, closed and opened again later.
+pub(crate) fn is_regular_file(input: &Input) -> bool {
+    match input {
+        Input::Path(path) => path.metadata().is_ok_and(|metadata| metadata.is_file()),
+        Input::Stdin | Input::Memory(_) => false,
+    }
+}
+
+/// Opens an input and finds its format. `None` when there is not a single byte.
+pub(crate) fn open(input: &Input, format: Option<Format>) -> Result<Option<Opened>, ReadError> {
+    let name = input.label();
+    let body = raw(input).and_then(decompress).map_err(|error| ReadError::io(&name, error))?;
+    let (head, body) = look(body).map_err(|error| ReadError::io(&name, error))?;
+    if head.is_empty() {
+        return Ok(None);
+    }
+    let format = match format.or_else(|| by_magic(&head)) {
+        Some(format) => format,
+        None => guess(input, &head, &name)?,
+    };
+    Ok(Some(Opened { name, format, body }))
+}
+
+fn raw(input: &Input) -> io::Result<Body> {
+    match input {
+        Input::Path(path) => open_path(path),
+        Input::Stdin => Ok(Body::Stream(Peek::new(Box::new(io::stdin())))),
+        Input::Memory(bytes) => Ok(Body::Memory(Bytes::copy_from_slice(bytes))),
+    }
+}
+
+fn open_path(path: &Path) -> io::Result<Body> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    match metadata.is_file() {
+        true => Ok(Body::File(file)),
+        // Pipes and devices cannot be rewound.
+        false => Ok(Body::Stream(Peek::new(Box::new(file)))),
+    }
+}
+
+/// The first bytes, and the body as if nothing had been read.
+fn look(body: Body) -> io::Result<(Vec<u8>, Body)> {
+    match body {
+        Body::File(mut file) => {
+            let mut head = Vec::new();
+            (&mut file).take(MAGIC_BYTES as u64).read_to_end(&mut head)?;
+            file.seek(SeekFrom::Start(0))?;
+            Ok((head, Body::File(file)))
+        }
+        Body::Memory(bytes) => Ok((bytes[..bytes.len().min(MAGIC_BYTES)].to_vec(), Body::Memory(bytes))),
+        Body::Stream(mut stream) => Ok((stream.peek(MAGIC_BYTES)?.to_vec(), Body::Stream(stream))),
+    }
+}
+
+/// Undoes gz or zstd when the first bytes say so, whatever the extension says.
+fn decompress(body: Body) -> io::Result<Body> {
+    let (head, body) = look(body)?;
+    if head.starts_with(GZIP) {
+        // Several members one after another are one file, as `cat a.gz b.gz` makes.
+        let decoder = flate2::read::MultiGzDecoder::new(io::BufReader::new(body.into_stream()));
+        return Ok(Body::Stream(Peek::new(Box::new(decoder))));
+    }
+    if head.starts_with(ZSTD) {
+        let decoder = zstd::stream::read::Decoder::new(body.into_stream())?;
+        return Ok(Body::Stream(Peek::new(Box::new(decoder))));
+    }
+    Ok(body)
+}
+
+/// The binary formats announce themselves.
+fn by_magic(head: &[u8]) -> Option<Format> {
+    if head.starts_with(b"\x93NUMPY") {
+        Some(Format::Npy)
+    } else if head.starts_with(b"PAR1") {
+        Some(Format::Parquet)
+    } else if head.starts_with(b"ARROW1") {
+        Some(Format::Arrow)
+    } else {
+        None
+    }
+}
+
+/// The extension decides for a file; without a name we look at the first character.
+fn guess(input: &Input, head: &[u8], name: &str) -> Result<Format, ReadError> {
+    match input {
+        Input::Path(path) if is_regular_file(input) => {
+            by_extension(path).ok_or_else(|| ReadError::UnknownExtension { file: name.to_owned() })
+        }
+        Input::Path(path) => Ok(by_extension(path).unwrap_or_else(|| by_first_character(head))),
+        Input::Stdin | Input::Memory(_) => Ok(by_first_character(head)),
+    }
+}
+
+fn by_extension(path: &Path) -> Option<Format> {
+    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    match extension.as_str() {
+        "gz" | "gzip" | "zst" | "zstd" => {
+            Format::from_extension(Path::new(path.file_stem()?).extension()?.to_str()?)
+        }
+        other => Format::from_extension(other),
+    }
+}
+
+fn by_first_character(head: &[u8]) -> Format {
+    if head.starts_with(&[0xff; 4]) {
+        return Format::Arrow;
+    }
+    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    match text.trim_ascii_start().first() {
+        Some(b'{' | b'[') => Format::Jsonl,
+        _ => Format::Csv,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_extension_below_a_compression_decides() {
+        assert_eq!(by_extension(Path::new("a.csv.gz")), Some(Format::Csv));
+        assert_eq!(by_extension(Path::new("a.JSONL.zst")), Some(Format::Jsonl));
+        assert_eq!(by_extension(Path::new("a.gz")), None);
+        assert_eq!(by_extension(Path::new("a")), None);
+    }
+
+    #[test]
+    fn a_body_without_a_name_is_told_by_its_first_bytes() {
+        assert_eq!(by_first_character(b" {\"a\":1}"), Format::Jsonl);
+        assert_eq!(by_first_character(b"a,b\n"), Format::Csv);
+        assert_eq!(by_magic(b"\x93NUMPY\x01\x00"), Some(Format::Npy));
+    }
+}

@@ -1,0 +1,156 @@
+//! What to read and how: inputs, formats and the choices of the user.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::ReadError;
+use crate::schema::Schema;
+
+/// Where bytes come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A file, a named pipe or any other path that can be opened.
+    Path(PathBuf),
+    /// Standard input, read once.
+    Stdin,
+    /// Bytes held in memory.
+    Memory(Vec<u8>),
+}
+
+impl Input {
+    /// `-` is standard input, everything else a path.
+    pub fn from_argument(argument: &str) -> Self {
+        match argument {
+            "-" => Self::Stdin,
+            path => Self::Path(PathBuf::from(path)),
+        }
+    }
+
+    /// How messages call this input.
+    pub(crate) fn label(&self) -> String {
+        match self {
+            Self::Path(path) => path.display().to_string(),
+            Self::Stdin => "standard input".to_owned(),
+            Self::Memory(_) => "memory".to_owned(),
+        }
+    }
+}
+
+/// A format of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Format {
+    /// Text with a delimiter; comma, semicolon, tab or white space is found by looking.
+    Csv,
+    /// Text with tabs.
+    Tsv,
+    /// An array of numpy.
+    Npy,
+    /// Apache Parquet.
+    Parquet,
+    /// Apache Arrow IPC, file or stream.
+    Arrow,
+    /// One JSON object or array per line.
+    Jsonl,
+}
+
+impl Format {
+    /// Every format, in the order of the documentation.
+    pub const ALL: [Format; 6] =
+        [Format::Csv, Format::Tsv, Format::Npy, Format::Parquet, Format::Arrow, Format::Jsonl];
+
+    /// The name used by `--format`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Csv => "csv",
+            Format::Tsv => "tsv",
+            Format::Npy => "npy",
+            Format::Parquet => "parquet",
+            Format::Arrow => "arrow",
+            Format::Jsonl => "jsonl",
+        }
+    }
+
+    /// The format that an extension (without its dot) stands for.
+    pub fn from_extension(extension: &str) -> Option<Self> {
+        match extension.to_ascii_lowercase().as_str() {
+            "csv" | "txt" | "dat" => Some(Format::Csv),
+            "tsv" | "tab" => Some(Format::Tsv),
+            "npy" => Some(Format::Npy),
+            "parquet" | "pq" => Some(Format::Parquet),
+            "arrow" | "arrows" | "ipc" | "feather" => Some(Format::Arrow),
+            "jsonl" | "ndjson" | "jsonlines" => Some(Format::Jsonl),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Format {
+    type Err = ReadError;
+
+    fn from_str(text: &str) -> Result<Self, ReadError> {
+        let lower = text.to_ascii_lowercase();
+        Format::ALL
+            .into_iter()
+            .find(|format| format.name() == lower)
+            .ok_or_else(|| ReadError::UnknownFormat { format: text.to_owned() })
+    }
+}
+
+/// What to do with a row that is ragged or has a missing, non-numeric or non-finite cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnBadRow {
+    /// Stop with an error that names file, row, column and value.
+    #[default]
+    Fail,
+    /// Leave the row out and count it.
+    Skip,
+}
+
+/// The choices of a reader. The default finds everything out by looking.
+#[derive(Clone, Debug, Default)]
+pub struct ReadOptions {
+    /// The format; otherwise found from the extension or the first bytes.
+    pub format: Option<Format>,
+    /// Columns to keep, in this order, by name or 1-based position; `-name` drops one.
+    pub columns: Option<Vec<String>>,
+    /// What to do with bad rows.
+    pub on_bad_row: OnBadRow,
+    /// Whether text has a header line; otherwise found by looking.
+    pub has_header: Option<bool>,
+    /// The delimiter of text; otherwise found by looking.
+    pub delimiter: Option<u8>,
+    /// Columns whose cells are category labels, by name or 1-based position.
+    pub categorical: Vec<String>,
+    /// The schema of a fitted model: its columns in its order, its categories.
+    pub expect: Option<Schema>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_format_is_parsed_from_its_name() {
+        for format in Format::ALL {
+            assert_eq!(format.to_string().parse::<Format>().unwrap(), format);
+        }
+    }
+
+    #[test]
+    fn a_dash_is_standard_input() {
+        assert_eq!(Input::from_argument("-"), Input::Stdin);
+        assert_eq!(Input::from_argument("a.csv"), Input::Path("a.csv".into()));
+    }
+}

@@ -1,0 +1,330 @@
+//! Where readers put cells: the one place that decides whether a row is good.
+//!
+//! A reader offers the cells of a row one by one. The sink parses or codes each, and keeps the row
+//! only when all are good; otherwise the row fails or is counted, as the user chose.
+
+use std::collections::HashMap;
+
+use crate::error::{BadCell, ColumnRef, ReadError};
+use crate::options::OnBadRow;
+use crate::schema::{MAX_CATEGORIES, Schema};
+
+/// Longest piece of a cell that a message repeats, in characters.
+const SHOWN_CHARACTERS: usize = 40;
+
+/// Why a cell is not good, without the words: built for every bad cell, so it allocates nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    Missing,
+    NotFinite,
+    NotANumber,
+    TooManyCategories,
+}
+
+/// Where a row is, for messages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) file: &'a str,
+    /// From 1.
+    pub(crate) row: u64,
+    /// From 1, for text.
+    pub(crate) line: Option<u64>,
+}
+
+/// The codes of one column of categories.
+#[derive(Debug, Default)]
+struct Codes {
+    by_label: HashMap<String, u32>,
+    /// The code of labels outside the model; `None` while fitting, when new labels get new codes.
+    other: Option<u32>,
+}
+
+/// Collects good rows.
+#[derive(Debug)]
+pub(crate) struct Sink {
+    schema: Schema,
+    codes: Vec<Option<Codes>>,
+    values: Vec<f64>,
+    rows: usize,
+    /// Columns in which the unfinished row brought a new label.
+    fresh: Vec<usize>,
+    on_bad_row: OnBadRow,
+    skipped: u64,
+    first_flaw: Option<String>,
+}
+
+impl Sink {
+    /// A sink for rows of `schema`. Columns with categories are coded.
+    pub(crate) fn new(schema: Schema, categories: Categories, on_bad_row: OnBadRow) -> Self {
+        let codes = schema
+            .columns
+            .iter()
+            .map(|column| {
+                let labels = column.categories.as_ref()?;
+                let by_label = labels.iter().zip(0..).map(|(label, code)| (label.clone(), code)).collect();
+                let other = match categories {
+                    Categories::Open => None,
+                    Categories::Closed => column.other_code().map(|code| code as u32),
+                };
+                Some(Codes { by_label, other })
+            })
+            .collect();
+        Self {
+            schema,
+            codes,
+            values: Vec::new(),
+            rows: 0,
+            fresh: Vec::new(),
+            on_bad_row,
+            skipped: 0,
+            first_flaw: None,
+        }
+    }
+
+    pub(crate) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Rows finished since the last `take`.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(crate) fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Row and problem of the first row that was skipped.
+    pub(crate) fn first_flaw(&self) -> Option<&str> {
+        self.first_flaw.as_deref()
+    }
+
+    pub(crate) fn is_categorical(&self, slot: usize) -> bool {
+        self.codes[slot].is_some()
+    }
+
+    /// Makes room for `rows` more rows, within reason: a caller may ask for all there are.
+    pub(crate) fn reserve(&mut self, rows: usize) {
+        const MOST_VALUES: usize = 1 << 20;
+        self.values.reserve(rows.saturating_mul(self.schema.dimensions()).min(MOST_VALUES));
+    }
+
+    /// All values so far, row after row.
+    pub(crate) fn take(&mut self) -> Vec<f64> {
+        self.rows = 0;
+        std::mem::take(&mut self.values)
+    }
+
+    /// Forgets the rows so far and keeps the memory.
+    pub(crate) fn discard(&mut self) {
+        self.rows = 0;
+        self.values.clear();
+    }
+
+    /// A cell that is text in the file.
+    #[inline]
+    pub(crate) fn text(&mut self, slot: usize, cell: &[u8]) -> Result<(), Flaw> {
+        if self.codes[slot].is_some() {
+            let cell = cell.trim_ascii();
+            if is_missing_word(cell) {
+                return Err(Flaw::Missing);
+            }
+            return self.label(slot, &String::from_utf8_lossy(cell));
+        }
+        let value = parse_number(cell)?;
+        self.values.push(value);
+        Ok(())
+    }
+
+    /// A cell that is a number in the file. In a column of categories it is its own label.
+    #[inline]
+    pub(crate) fn number(&mut self, slot: usize, value: f64) -> Result<(), Flaw> {
+        if !value.is_finite() {
+            return Err(Flaw::NotFinite);
+        }
+        if self.codes[slot].is_some() {
+            return self.label(slot, &value.to_string());
+        }
+        self.values.push(value);
+        Ok(())
+    }
+
+    /// A category label.
+    pub(crate) fn label(&mut self, slot: usize, label: &str) -> Result<(), Flaw> {
+        let Some(codes) = &mut self.codes[slot] else {
+            return Err(Flaw::NotANumber);
+        };
+        let code = match (codes.by_label.get(label), codes.other) {
+            (Some(&code), _) | (None, Some(code)) => code,
+            (None, None) => {
+                let labels = self.schema.columns[slot].categories.get_or_insert_default();
+                if labels.len() == MAX_CATEGORIES {
+                    return Err(Flaw::TooManyCategories);
+                }
+                let code = labels.len() as u32;
+                labels.push(label.to_owned());
+                codes.by_label.insert(label.to_owned(), code);
+                self.fresh.push(slot);
+                code
+            }
+        };
+        self.values.push(f64::from(code));
+        Ok(())
+    }
+
+    /// The row is complete and good.
+    #[inline]
+    pub(crate) fn finish_row(&mut self) {
+        self.rows += 1;
+        self.fresh.clear();
+        debug_assert_eq!(self.values.len(), self.rows * self.schema.dimensions());
+    }
+
+    /// The row is bad because of a cell: drops its cells, then fails or counts.
+    #[cold]
+    pub(crate) fn reject_cell(
+        &mut self,
+        at: Place<'_>,
+        flaw: Flaw,
+        column: ColumnRef,
+        value: &str,
+    ) -> Result<(), ReadError> {
+        let problem = match flaw {
+            Flaw::Missing => BadCell::Missing { column },
+            Flaw::NotFinite => BadCell::NotFinite { column, value: shorten(value) },
+            Flaw::NotANumber => BadCell::NotANumber { column, value: shorten(value) },
+            Flaw::TooManyCategories => {
+                return Err(ReadError::TooManyCategories { file: at.file.to_owned(), row: at.row, column });
+            }
+        };
+        self.reject_row(at, problem)
+    }
+
+    /// The row is bad: drops its cells, then fails or counts.
+    #[cold]
+    pub(crate) fn reject_row(&mut self, at: Place<'_>, problem: BadCell) -> Result<(), ReadError> {
+        self.drop_unfinished_row();
+        match self.on_bad_row {
+            OnBadRow::Fail => {
+                let file = at.file.to_owned();
+                Err(ReadError::BadRow { file, row: at.row, line: at.line, problem })
+            }
+            OnBadRow::Skip => {
+                self.skipped += 1;
+                self.first_flaw.get_or_insert_with(|| format!("{}: {problem}", at.row));
+                Ok(())
+            }
+        }
+    }
+
+    /// A skipped row leaves no trace, not even its labels.
+    fn drop_unfinished_row(&mut self) {
+        self.values.truncate(self.rows * self.schema.dimensions());
+        while let Some(slot) = self.fresh.pop() {
+            let label = self.schema.columns[slot].categories.as_mut().and_then(Vec::pop);
+            if let (Some(codes), Some(label)) = (&mut self.codes[slot], label) {
+                codes.by_label.remove(&label);
+            }
+        }
+    }
+}
+
+/// Whether new labels may get new codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Categories {
+    /// While fitting.
+    Open,
+    /// The categories are those of a model.
+    Closed,
+}
+
+/// A finite number, spaces around it allowed.
+#[inline]
+pub(crate) fn parse_number(cell: &[u8]) -> Result<f64, Flaw> {
+    let cell = cell.trim_ascii();
+    if cell.is_empty() {
+        return Err(Flaw::Missing);
+    }
+    match fast_float2::parse::<f64, _>(cell) {
+        Ok(value) if value.is_finite() => Ok(value),
+        Ok(_) => Err(Flaw::NotFinite),
+        Err(_) => Err(Flaw::NotANumber),
+    }
+}
+
+/// True for the words that programs write for "no value here".
+pub(crate) fn is_missing_word(cell: &[u8]) -> bool {
+    const WORDS: [&str; 6] = ["na", "n/a", "nan", "null", "none", "-"];
+    cell.is_empty() || WORDS.iter().any(|word| cell.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// At most [`SHOWN_CHARACTERS`] of a cell.
+pub(crate) fn shorten(value: &str) -> String {
+    match value.char_indices().nth(SHOWN_CHARACTERS) {
+        Some((end, _)) => format!("{}…", &value[..end]),
+        None => value.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Column;
+
+    fn sink(categories: Option<Vec<String>>, mode: Categories) -> Sink {
+        let column = Column { name: "c".into(), categories };
+        Sink::new(Schema { columns: vec![column], named: true }, mode, OnBadRow::Fail)
+    }
+
+    #[test]
+    fn numbers_are_parsed_with_signs_exponents_and_spaces() {
+        for (text, value) in
+            [("1", 1.0), ("-2.5e3", -2500.0), ("+4", 4.0), (" 7 ", 7.0), (".5", 0.5), ("5.", 5.0)]
+        {
+            assert_eq!(parse_number(text.as_bytes()), Ok(value), "{text}");
+        }
+    }
+
+    #[test]
+    fn words_and_infinities_are_no_numbers() {
+        assert_eq!(parse_number(b"abc"), Err(Flaw::NotANumber));
+        assert_eq!(parse_number(b"1,5"), Err(Flaw::NotANumber));
+        assert_eq!(parse_number(b" "), Err(Flaw::Missing));
+        assert_eq!(parse_number(b"inf"), Err(Flaw::NotFinite));
+        assert_eq!(parse_number(b"1e999"), Err(Flaw::NotFinite));
+        assert_eq!(parse_number(b"NaN"), Err(Flaw::NotFinite));
+    }
+
+    #[test]
+    fn labels_get_codes_by_first_appearance() {
+        let mut sink = sink(Some(vec![]), Categories::Open);
+        for label in ["red", "blue", "red"] {
+            sink.text(0, label.as_bytes()).unwrap();
+            sink.finish_row();
+        }
+        sink.number(0, 3.0).unwrap();
+        sink.finish_row();
+        assert_eq!(sink.take(), [0.0, 1.0, 0.0, 2.0]);
+        assert_eq!(sink.schema().columns[0].categories.as_deref().unwrap(), ["red", "blue", "3"]);
+    }
+
+    #[test]
+    fn labels_outside_the_model_are_other() {
+        let mut sink = sink(Some(vec!["red".into(), "blue".into()]), Categories::Closed);
+        for label in ["green", "blue"] {
+            sink.label(0, label).unwrap();
+            sink.finish_row();
+        }
+        assert_eq!(sink.take(), [2.0, 1.0]);
+    }
+
+    #[test]
+    fn the_number_of_categories_is_bounded() {
+        let mut sink = sink(Some(vec![]), Categories::Open);
+        for code in 0..MAX_CATEGORIES {
+            sink.label(0, &code.to_string()).unwrap();
+        }
+        assert_eq!(sink.label(0, "one more"), Err(Flaw::TooManyCategories));
+        assert_eq!(sink.label(0, "7"), Ok(()));
+    }
+}

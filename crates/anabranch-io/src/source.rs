@@ -1,0 +1,279 @@
+//! Files joined end to end and cut into batches.
+
+use std::collections::VecDeque;
+
+use anabranch::batch::Batch;
+
+use crate::error::ReadError;
+use crate::format::{self, Pick, Reader, Role};
+use crate::input;
+use crate::options::{Input, ReadOptions};
+use crate::rows::{Categories, Sink};
+use crate::schema::Schema;
+use crate::select::{self, Wanted};
+
+/// Rows that are passed over at a time when skipping.
+const SKIPPED_AT_ONCE: usize = 4096;
+
+/// A stream of rows.
+pub trait Source: Send {
+    /// The columns of every batch, with the categories seen so far.
+    fn schema(&self) -> &Schema;
+
+    /// The next `max_rows` good rows, whatever files they come from; fewer only at the end, then
+    /// `None`. The first call fails when there is no row at all.
+    ///
+    /// The same input is always cut into the same batches, however often rows are bad and wherever
+    /// files end: resuming a fit depends on it.
+    fn next_batch(&mut self, max_rows: usize) -> Result<Option<Batch>, ReadError>;
+
+    /// Number of rows of all inputs, bad ones included, when every input says.
+    fn rows_hint(&self) -> Option<u64>;
+
+    /// Passes over `n` good rows, as if they had been read; returns how many there were.
+    fn skip_rows(&mut self, n: u64) -> Result<u64, ReadError>;
+
+    /// Bad rows left out so far.
+    fn skipped_rows(&self) -> u64;
+}
+
+/// Opens inputs as one stream of rows. Files are looked at here, so that a missing file or a column
+/// that differs is told before the first row is read.
+pub fn open(inputs: &[Input], options: &ReadOptions) -> Result<Box<dyn Source>, ReadError> {
+    let Some(first) = inputs.first() else {
+        return Err(ReadError::NoInput);
+    };
+    let mut joined: Option<Joined> = None;
+    for input in inputs {
+        match &mut joined {
+            Some(joined) => joined.add(input)?,
+            None => joined = Joined::start(input, options)?,
+        }
+    }
+    match joined {
+        Some(joined) => Ok(Box::new(joined)),
+        None => Err(ReadError::Empty { file: first.label() }),
+    }
+}
+
+/// A file of the stream.
+enum Part {
+    /// Open, its columns chosen.
+    Ready(Box<dyn Reader>),
+    /// To be opened when its turn comes: thousands of files must not be open at once.
+    Later(Input),
+}
+
+/// Inputs joined end to end.
+struct Joined {
+    options: ReadOptions,
+    /// The first file with columns, for messages.
+    first: String,
+    parts: VecDeque<Part>,
+    sink: Sink,
+    rows_hint: Option<u64>,
+    /// Good rows read or passed over.
+    good_rows: u64,
+    /// After an error nothing more is read: where the stream stands is no longer known.
+    failed: bool,
+}
+
+impl Joined {
+    /// The first input with columns decides the schema; `None` when this one has none.
+    fn start(input: &Input, options: &ReadOptions) -> Result<Option<Self>, ReadError> {
+        let first = input.label();
+        let Some(mut reader) = open_reader(input, options)? else {
+            return Ok(None);
+        };
+        let wanted = options.expect.as_ref().map(Wanted::Model);
+        let chosen = select::choose(reader.header(), options, wanted, &first)?;
+        let (schema, categories) = match &options.expect {
+            Some(model) => (model.clone(), Categories::Closed),
+            None => (select::schema_of(reader.header(), &chosen, options, &first)?, Categories::Open),
+        };
+        let sink = Sink::new(schema, categories, options.on_bad_row);
+        reader.select(&picks(&chosen, &sink))?;
+        Ok(Some(Self {
+            options: options.clone(),
+            first,
+            rows_hint: reader.rows(),
+            parts: VecDeque::from([Part::Ready(reader)]),
+            sink,
+            good_rows: 0,
+            failed: false,
+        }))
+    }
+
+    /// Adds a further input. A plain file is checked and closed again; a pipe can be read only once
+    /// and waits for its turn.
+    fn add(&mut self, input: &Input) -> Result<(), ReadError> {
+        let checkable = match input {
+            Input::Path(path) if input::is_regular_file(input) || !path.exists() || path.is_dir() => true,
+            Input::Path(_) | Input::Stdin => false,
+            Input::Memory(_) => true,
+        };
+        if !checkable {
+            self.rows_hint = None;
+            self.parts.push_back(Part::Later(input.clone()));
+            return Ok(());
+        }
+        let Some(reader) = self.open_later(input)? else {
+            return Ok(());
+        };
+        self.rows_hint = self.rows_hint.zip(reader.rows()).map(|(sum, rows)| sum.saturating_add(rows));
+        self.parts.push_back(match input {
+            Input::Memory(_) => Part::Ready(reader),
+            _ => Part::Later(input.clone()),
+        });
+        Ok(())
+    }
+
+    /// Opens a file that is not the first and lines its columns up with the schema.
+    fn open_later(&self, input: &Input) -> Result<Option<Box<dyn Reader>>, ReadError> {
+        let Some(mut reader) = open_reader(input, &self.options)? else {
+            return Ok(None);
+        };
+        let wanted = match &self.options.expect {
+            Some(model) => Wanted::Model(model),
+            None => Wanted::FirstFile(self.sink.schema(), &self.first),
+        };
+        let chosen = select::choose(reader.header(), &self.options, Some(wanted), &input.label())?;
+        reader.select(&picks(&chosen, &self.sink))?;
+        Ok(Some(reader))
+    }
+
+    /// The file whose turn it is; `None` when all are done.
+    fn current(&mut self) -> Result<Option<&mut Box<dyn Reader>>, ReadError> {
+        while let Some(Part::Later(input)) = self.parts.front() {
+            let opened = self.open_later(input)?;
+            self.parts.pop_front();
+            if let Some(reader) = opened {
+                self.parts.push_front(Part::Ready(reader));
+            }
+        }
+        Ok(self.parts.front_mut().and_then(|part| match part {
+            Part::Ready(reader) => Some(reader),
+            Part::Later(_) => None,
+        }))
+    }
+
+    /// Reads on, file after file, until the sink has `target` rows or the input ends.
+    fn fill(&mut self, target: usize) -> Result<(), ReadError> {
+        while self.sink.rows() < target {
+            // The sink is taken out while a reader, also part of self, writes to it.
+            self.current()?;
+            let Some(Part::Ready(reader)) = self.parts.front_mut() else {
+                break;
+            };
+            reader.read(target, &mut self.sink)?;
+            if self.sink.rows() < target {
+                self.parts.pop_front();
+            }
+        }
+        Ok(())
+    }
+
+    fn check_not_empty(&self) -> Result<(), ReadError> {
+        if self.good_rows > 0 {
+            return Ok(());
+        }
+        let file = self.first.clone();
+        match (self.sink.skipped(), self.sink.first_flaw()) {
+            (skipped, Some(reason)) => {
+                Err(ReadError::AllSkipped { file, skipped, reason: reason.to_owned() })
+            }
+            _ => Err(ReadError::Empty { file }),
+        }
+    }
+
+    fn read_batch(&mut self, max_rows: usize) -> Result<Option<Batch>, ReadError> {
+        let max_rows = max_rows.max(1);
+        self.sink.reserve(max_rows);
+        self.fill(max_rows)?;
+        self.good_rows += self.sink.rows() as u64;
+        if self.sink.rows() == 0 {
+            self.check_not_empty()?;
+            return Ok(None);
+        }
+        let values = self.sink.take();
+        let batch =
+            Batch::new(self.sink.schema().dimensions(), values).expect("the sink keeps whole finite rows");
+        Ok(Some(batch))
+    }
+
+    fn pass_over(&mut self, n: u64) -> Result<u64, ReadError> {
+        let mut passed = 0;
+        while passed < n {
+            let Some(reader) = self.current()? else {
+                break;
+            };
+            let leapt = reader.leap(n - passed)?;
+            passed += leapt;
+            self.good_rows += leapt;
+            if leapt > 0 {
+                continue;
+            }
+            let target = usize::try_from(n - passed).unwrap_or(usize::MAX).min(SKIPPED_AT_ONCE);
+            self.fill(target)?;
+            let rows = self.sink.rows() as u64;
+            self.sink.discard();
+            passed += rows;
+            self.good_rows += rows;
+            if rows == 0 {
+                break;
+            }
+        }
+        Ok(passed)
+    }
+
+    fn note_failure<T>(&mut self, result: Result<T, ReadError>) -> Result<T, ReadError> {
+        if result.is_err() {
+            self.failed = true;
+            self.parts.clear();
+            self.sink.discard();
+        }
+        result
+    }
+}
+
+impl Source for Joined {
+    fn schema(&self) -> &Schema {
+        self.sink.schema()
+    }
+
+    fn next_batch(&mut self, max_rows: usize) -> Result<Option<Batch>, ReadError> {
+        if self.failed {
+            return Ok(None);
+        }
+        let result = self.read_batch(max_rows);
+        self.note_failure(result)
+    }
+
+    fn rows_hint(&self) -> Option<u64> {
+        self.rows_hint
+    }
+
+    fn skip_rows(&mut self, n: u64) -> Result<u64, ReadError> {
+        if self.failed {
+            return Ok(0);
+        }
+        let result = self.pass_over(n);
+        self.note_failure(result)
+    }
+
+    fn skipped_rows(&self) -> u64 {
+        self.sink.skipped()
+    }
+}
+
+fn open_reader(input: &Input, options: &ReadOptions) -> Result<Option<Box<dyn Reader>>, ReadError> {
+    match input::open(input, options.format)? {
+        Some(opened) => format::reader(opened, options),
+        None => Ok(None),
+    }
+}
+
+fn picks(chosen: &[usize], sink: &Sink) -> Vec<Pick> {
+    let role = |slot| if sink.is_categorical(slot) { Role::Category } else { Role::Number };
+    chosen.iter().enumerate().map(|(slot, &ix)| Pick { ix, role: role(slot) }).collect()
+}
