@@ -15,8 +15,10 @@ const BODY: f64 = 13.0;
 const SMALL: f64 = 11.5;
 /// Room above a plot for the name of its upright axis.
 const Y_LABEL_ROOM: f64 = 24.0;
-/// Room below a plot for tick labels and the name of its level axis.
-const X_LABEL_ROOM: f64 = 46.0;
+/// Room below a plot for tick labels.
+const X_TICK_ROOM: f64 = 26.0;
+/// Room below the tick labels for the name of the level axis, where it has one.
+const X_LABEL_ROOM: f64 = 20.0;
 /// Longest tick label before it is cut.
 const WIDEST_TICK: f64 = 120.0;
 const NAMESPACE: &str = r#" xmlns="http://www.w3.org/2000/svg""#;
@@ -108,7 +110,7 @@ impl Figure {
             let top = y + Y_LABEL_ROOM;
             let frame = [left, top, self.width - MARGIN, top + panel.panel.height];
             panel.draw(&mut canvas, frame, &format!("{}-{ix}", self.name));
-            y = frame[3] + X_LABEL_ROOM;
+            y = frame[3] + panel.room_below();
         }
         y = self.footer(&mut canvas, y);
         canvas.finish((self.width, y + MARGIN - 8.0), &self.title, &self.description, namespace)
@@ -129,7 +131,7 @@ impl Figure {
             canvas.text(MARGIN, y, TextStyle::new(BODY, Colour::SOFT_INK), &line);
         }
         y = self.draw_legend(canvas, y + 4.0);
-        y + 8.0
+        y + 14.0
     }
 
     fn draw_legend(&self, canvas: &mut Canvas, mut y: f64) -> f64 {
@@ -139,12 +141,14 @@ impl Figure {
         y += 20.0;
         let mut x = MARGIN;
         for entry in &self.legend {
-            let step = 24.0 + width(&entry.text, SMALL) + 20.0;
-            if x > MARGIN && x + step - 20.0 > self.width - MARGIN {
+            let indent =
+                if matches!(entry.mark, LegendMark::Line | LegendMark::Dashes) { 25.0 } else { 20.0 };
+            let step = indent + width(&entry.text, SMALL) + 22.0;
+            if x > MARGIN && x + step - 22.0 > self.width - MARGIN {
                 (x, y) = (MARGIN, y + 18.0);
             }
             legend_mark(canvas, entry, x, y - 4.0);
-            canvas.text(x + 24.0, y, TextStyle::new(SMALL, Colour::INK), &entry.text);
+            canvas.text(x + indent, y, TextStyle::new(SMALL, Colour::INK), &entry.text);
             x += step;
         }
         y
@@ -168,7 +172,7 @@ impl<'a> Spanned<'a> {
             .x
             .span(reach.iter().map(|p| p.0))
             .and_then(|x| Some([x, panel.y.span(reach.iter().map(|p| p.1))?]));
-        let target = (panel.height / 55.0).round().clamp(3.0, 9.0) as usize;
+        let target = (panel.height / 45.0).round().clamp(4.0, 9.0) as usize;
         let y_marks = spans.map(|spans| panel.y.marks(spans[1], target)).unwrap_or_default();
         Self { panel, spans, y_marks }
     }
@@ -177,6 +181,10 @@ impl<'a> Spanned<'a> {
     fn gutter(&self) -> f64 {
         let widest = self.y_marks.iter().map(|tick| width(&tick.label, SMALL)).fold(0.0, f64::max);
         widest.min(WIDEST_TICK) + 10.0
+    }
+
+    fn room_below(&self) -> f64 {
+        X_TICK_ROOM + if self.panel.x.label.is_empty() { 0.0 } else { X_LABEL_ROOM }
     }
 
     fn draw(&self, canvas: &mut Canvas, frame: [f64; 4], clip: &str) {
@@ -247,15 +255,15 @@ fn legend_mark(canvas: &mut Canvas, entry: &LegendEntry, x: f64, y: f64) {
     let colour = entry.colour;
     match entry.mark {
         LegendMark::Dot => canvas.path(
-            &format!("M{} {y}h.01", x + 9.0),
+            &format!("M{} {y}h.01", x + 5.0),
             &format!(r#"fill="none" stroke="{colour}" stroke-width="8" stroke-linecap="round""#),
         ),
         LegendMark::Ring => canvas.path(
-            &format!("M{} {y}a7 5 0 1 1 14 0a7 5 0 1 1 -14 0Z", x + 2.0),
+            &format!("M{} {y}a7 5 0 1 1 14 0a7 5 0 1 1 -14 0Z", x + 0.7),
             &format!(r#"fill="{colour}" fill-opacity="0.1" stroke="{colour}" stroke-width="1.3""#),
         ),
         LegendMark::Line => canvas.line((x, y), (x + 18.0, y), colour, 2.0, ""),
         LegendMark::Dashes => canvas.line((x, y), (x + 18.0, y), colour, 1.5, r#" stroke-dasharray="5 3""#),
-        LegendMark::Square => canvas.rect([x + 4.0, y - 5.0, 10.0, 10.0], 1.5, colour),
+        LegendMark::Square => canvas.rect([x + 1.0, y - 5.0, 10.0, 10.0], 1.5, colour),
     }
 }

@@ -37,14 +37,14 @@ impl Labels {
         self.first_free(canvas, &tries, text, colour);
     }
 
-    /// Writes the text on a line across the panel: near the right end above it, else below or at the left.
+    /// Writes the text on a line across the panel: near the left end above it, else below or at the right.
     pub(crate) fn on_rule(&mut self, canvas: &mut Canvas, y: f64, text: &str, colour: Colour) {
         let w = width(text, SIZE);
         let (left, right) = (self.frame[0] + GAP, self.frame[2] - GAP - w);
         let (above, below) = (y - GAP, y + GAP + SIZE * 0.75);
         self.first_free(
             canvas,
-            &[(right, above), (right, below), (left, above), (left, below)],
+            &[(left, above), (left, below), (right, above), (right, below)],
             text,
             colour,
         );

@@ -20,6 +20,8 @@ impl Colour {
     pub const PAPER: Self = Self(0xff, 0xff, 0xff);
     /// The one colour of a picture that needs only one.
     pub const ACCENT: Self = Self(0x1f, 0x6f, 0xa8);
+    /// A second quantity beside the accent.
+    pub const SECOND: Self = Self(0x00, 0x7a, 0x59);
     /// What stands against the accent: a reference, a warning, a near-empty component.
     pub const CONTRAST: Self = Self(0xb0, 0x4d, 0x06);
     /// What belongs to no component.

@@ -11,7 +11,7 @@ const MOST_STEPS: usize = 1_500;
 /// Two panels over the same axis, because counts of components and of matchings share no scale.
 pub(super) fn figure(data: &ReportData) -> Figure {
     let rows = thinned(&data.trace);
-    let components = vec![curve(&rows, |row| row.components, Colour::ACCENT, Stroke::Solid)];
+    let components = vec![curve(&rows, |row| row.components, Colour::SECOND, Stroke::Solid)];
     let matchings = vec![
         curve(&rows, |row| row.matchings, Colour::ACCENT, Stroke::Solid),
         curve(&rows, |row| row.conflicts, Colour::CONTRAST, Stroke::Dashed),
@@ -25,22 +25,27 @@ pub(super) fn figure(data: &ReportData) -> Figure {
             .to_owned(),
         width: WIDTH,
         legend: vec![
-            entry(LegendMark::Line, Colour::ACCENT, "components; matchings solved"),
-            entry(LegendMark::Dashes, Colour::CONTRAST, "conflicts: the model had changed meanwhile"),
+            entry(LegendMark::Line, Colour::SECOND, "components"),
+            entry(LegendMark::Line, Colour::ACCENT, "matchings solved"),
+            entry(
+                LegendMark::Dashes,
+                Colour::CONTRAST,
+                "of these in conflict: the model had changed meanwhile",
+            ),
         ],
         panels: vec![
-            panel("components", components, 170.0),
-            panel("matchings since the start", matchings, 150.0),
+            panel("components", "", components, 180.0),
+            panel("matchings since the start", "minibatches (log scale)", matchings, 180.0),
         ],
         notes: Vec::new(),
     }
 }
 
-fn panel(label: &str, layers: Vec<Layer>, height: f64) -> Panel {
+fn panel(y: &str, x: &str, layers: Vec<Layer>, height: f64) -> Panel {
     Panel {
         height,
-        x: Axis::log("minibatches (log scale)").with_ticks(Ticks::Whole),
-        y: Axis::linear(label).with_ticks(Ticks::Whole),
+        x: Axis::log(x).with_ticks(Ticks::Whole),
+        y: Axis::linear(y).with_ticks(Ticks::Whole),
         layers,
     }
 }

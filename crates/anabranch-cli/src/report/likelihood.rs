@@ -17,6 +17,7 @@ pub(super) fn figure(data: &ReportData) -> Option<Figure> {
     let last = points.last()?.1;
     let x = time_axis(&points);
     let reference = data.reference_log_likelihood.filter(|value| value.is_finite());
+    let y = likelihood_axis(points.iter().map(|p| p.1).chain(reference));
     let (path, stroke, colour) = (Path::Straight, Stroke::Solid, Colour::ACCENT);
     let mut layers: Vec<Layer> = reference.map(rule).into_iter().collect();
     layers.push(Layer::Line { points, path, colour, stroke });
@@ -27,14 +28,17 @@ pub(super) fn figure(data: &ReportData) -> Option<Figure> {
         description: "Mean log-likelihood of held-out rows over the seconds of the run.".to_owned(),
         width: WIDTH,
         legend: Vec::new(),
-        panels: vec![Panel {
-            height: 280.0,
-            x,
-            y: Axis::linear("mean log-likelihood of a held-out row (higher is better)"),
-            layers,
-        }],
+        panels: vec![Panel { height: 280.0, x, y, layers }],
         notes: Vec::new(),
     })
+}
+
+/// Room above the highest value for the name of the reference line.
+fn likelihood_axis(values: impl Iterator<Item = f64>) -> Axis {
+    let (min, max) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), v| (lo.min(v), hi.max(v)));
+    let axis = Axis::linear("mean log-likelihood of a held-out row (higher is better)");
+    let span = max - min;
+    if span > 0.0 { axis.with_range(min - span * 0.06, max + span * 0.1) } else { axis }
 }
 
 fn time_axis(points: &[(f64, f64)]) -> Axis {

@@ -226,9 +226,9 @@ fn rotate(a: &mut [Vec<f64>], v: &mut [Vec<f64>], (p, q): (usize, usize), (sin, 
     for row in a.iter_mut().chain(v.iter_mut()) {
         (row[p], row[q]) = (cos * row[p] - sin * row[q], sin * row[p] + cos * row[q]);
     }
-    for column in 0..a.len() {
-        (a[p][column], a[q][column]) =
-            (cos * a[p][column] - sin * a[q][column], sin * a[p][column] + cos * a[q][column]);
+    let (upper, lower) = a.split_at_mut(q);
+    for (x, y) in upper[p].iter_mut().zip(&mut lower[0]) {
+        (*x, *y) = (cos * *x - sin * *y, sin * *x + cos * *y);
     }
 }
 

@@ -136,7 +136,7 @@ fn ranked(shown: &[(u64, f64)], near_empty: f64) -> Panel {
         height: 280.0,
         x: Axis::linear("rank of the component, from the largest")
             .with_ticks(Ticks::Whole)
-            .with_range(0.0, shown.len() as f64 + 1.0),
+            .with_range(0.2, shown.len() as f64 + 0.8),
         y: size_axis(shown, "expected number of rows"),
         layers: vec![Layer::Bars { bars: bars.collect(), direction: Direction::Vertical }],
     }
