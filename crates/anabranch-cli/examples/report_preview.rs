@@ -27,6 +27,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ellipses: Vec<EllipseData> = (0..CLUSTERS).map(|id| ellipse(id, &mut numbers)).collect();
     let files = write(dir.as_ref(), &report(ellipses, &mut numbers))?;
     println!("{}", files.html.display());
+    let small = write(&std::path::Path::new(&dir).join("one-column"), &one_column(&mut numbers))?;
+    println!("{}", small.html.display());
+    let empty = write(&std::path::Path::new(&dir).join("empty"), &ReportData::default())?;
+    println!("{}", empty.html.display());
     Ok(())
 }
 
@@ -69,6 +73,20 @@ fn report(ellipses: Vec<EllipseData>, numbers: &mut Numbers) -> ReportData {
         column_names: vec!["longitude".into(), "latitude".into()],
         warnings: vec!["3 components are near-empty; a later minibatch may remove them.".into()],
     }
+}
+
+/// Five components along one column, without a trace.
+fn one_column(numbers: &mut Numbers) -> ReportData {
+    let ellipse = |id: u64| EllipseData {
+        id,
+        weight: 0.4 / (1 << id) as f64 + 0.045,
+        mean: [10.0 * id as f64, 0.0],
+        covariance: [4.0 + id as f64, 0.0, 1.0],
+    };
+    let mut report = report((0..5).map(ellipse).collect(), numbers);
+    report.points.iter_mut().for_each(|points| points.y.clear());
+    report.trace.clear();
+    report
 }
 
 fn points(ellipses: &[EllipseData], numbers: &mut Numbers) -> ScatterData {

@@ -16,9 +16,9 @@ const SMALL: f64 = 11.5;
 /// Room above a plot for the name of its upright axis.
 const Y_LABEL_ROOM: f64 = 24.0;
 /// Room below a plot for tick labels.
-const X_TICK_ROOM: f64 = 26.0;
+const X_TICK_ROOM: f64 = 30.0;
 /// Room below the tick labels for the name of the level axis, where it has one.
-const X_LABEL_ROOM: f64 = 20.0;
+const X_LABEL_ROOM: f64 = 16.0;
 /// Longest tick label before it is cut.
 const WIDEST_TICK: f64 = 120.0;
 const NAMESPACE: &str = r#" xmlns="http://www.w3.org/2000/svg""#;
@@ -172,7 +172,7 @@ impl<'a> Spanned<'a> {
             .x
             .span(reach.iter().map(|p| p.0))
             .and_then(|x| Some([x, panel.y.span(reach.iter().map(|p| p.1))?]));
-        let target = (panel.height / 45.0).round().clamp(4.0, 9.0) as usize;
+        let target = (panel.height / 50.0).round().clamp(4.0, 9.0) as usize;
         let y_marks = spans.map(|spans| panel.y.marks(spans[1], target)).unwrap_or_default();
         Self { panel, spans, y_marks }
     }

@@ -31,7 +31,7 @@ pub fn compact(value: f64) -> String {
 ///
 /// ```
 /// assert_eq!(anabranch_cli::picture::significant(0.012_345, 3), "0.0123");
-/// assert_eq!(anabranch_cli::picture::significant(-1234.5, 3), "−1,235");
+/// assert_eq!(anabranch_cli::picture::significant(-1234.6, 3), "−1,235");
 /// ```
 pub fn significant(value: f64, digits: usize) -> String {
     if !value.is_finite() {

@@ -50,14 +50,20 @@ pub(crate) fn logarithmic(min: f64, max: f64, target: usize) -> Vec<Tick> {
     if ticks.len() < 3 { linear(min, max, target + 2) } else { ticks }
 }
 
-/// The round step (1, 2 or 5 times a power of ten) that is at least `rough`.
+/// The round step (1, 2 or 5 times a power of ten) nearest to `rough` by ratio.
 fn nice_step(rough: f64) -> f64 {
     if !(rough.is_finite() && rough > 0.0) {
         return 1.0;
     }
     let power = 10f64.powf(rough.log10().floor());
     let mantissa = rough / power;
-    let nice = [1.0, 2.0, 5.0].into_iter().find(|m| mantissa <= m * (1.0 + 1e-9)).unwrap_or(10.0);
+    // The bounds are the geometric means √2, √10 and √50.
+    let nice = match mantissa {
+        m if m < 1.414 => 1.0,
+        m if m < 3.162 => 2.0,
+        m if m < 7.071 => 5.0,
+        _ => 10.0,
+    };
     nice * power
 }
 
@@ -71,7 +77,7 @@ mod tests {
 
     #[test]
     fn steps_are_one_two_or_five() {
-        for (rough, nice) in [(0.9, 1.0), (1.1, 2.0), (3.0, 5.0), (6.0, 10.0), (0.013, 0.02)] {
+        for (rough, nice) in [(0.9, 1.0), (1.6, 2.0), (3.5, 5.0), (8.0, 10.0), (0.016, 0.02)] {
             assert!((nice_step(rough) - nice).abs() < 1e-12, "{rough}");
         }
         assert_eq!(nice_step(f64::NAN), 1.0);
@@ -79,7 +85,7 @@ mod tests {
 
     #[test]
     fn linear_ticks_are_round_and_inside() {
-        assert_eq!(labels(&linear(-0.3, 1.05, 5)), ["0", "0.5", "1.0"]);
+        assert_eq!(labels(&linear(-0.3, 1.05, 5)), ["−0.2", "0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
         assert_eq!(labels(&linear(0.0, 43_000.0, 5)), ["0", "10k", "20k", "30k", "40k"]);
     }
 
