@@ -107,7 +107,7 @@ impl Figure {
         let left = MARGIN + panels.iter().map(Spanned::gutter).fold(16.0, f64::max);
         let mut y = self.header(&mut canvas);
         for (ix, panel) in panels.iter().enumerate() {
-            let top = y + Y_LABEL_ROOM;
+            let top = y + if panel.panel.y.label.is_empty() { 0.0 } else { Y_LABEL_ROOM };
             let frame = [left, top, self.width - MARGIN, top + panel.panel.height];
             panel.draw(&mut canvas, frame, &format!("{}-{ix}", self.name));
             y = frame[3] + panel.room_below();

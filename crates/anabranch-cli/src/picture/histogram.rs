@@ -7,8 +7,10 @@ use super::palette::Colour;
 /// Fewer bins hide the shape, more show noise.
 const BINS: (f64, f64) = (10.0, 80.0);
 
-/// Vertical bars with the number of values in each bin, by Freedman and Diaconis' rule for the width
-/// (twice the interquartile range over the cube root of the count). NaN and infinities are left out.
+/// Vertical bars with the number of values in each bin; NaN and infinities are left out.
+///
+/// Bins are half as wide as by Freedman and Diaconis' rule (twice the interquartile range over the cube root
+/// of the count), because the values come from several clusters, each narrower than the whole.
 pub fn histogram(values: &[f64], colour: Colour) -> Vec<Bar> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|v| is_drawable(*v)).collect();
     sorted.sort_by(f64::total_cmp);
@@ -34,7 +36,7 @@ fn bar(from: f64, to: f64, count: usize, colour: Colour) -> Bar {
 
 fn bin_count(sorted: &[f64]) -> usize {
     let quartile = |share: f64| sorted[((sorted.len() - 1) as f64 * share) as usize];
-    let width = 2.0 * (quartile(0.75) - quartile(0.25)) / (sorted.len() as f64).cbrt();
+    let width = (quartile(0.75) - quartile(0.25)) / (sorted.len() as f64).cbrt();
     let bins = (sorted[sorted.len() - 1] - sorted[0]) / width;
     if bins.is_finite() { bins.ceil().clamp(BINS.0, BINS.1) as usize } else { BINS.1 as usize }
 }

@@ -117,13 +117,15 @@ fn sample_note(shown: usize, all: usize) -> Vec<String> {
 /// One column: a histogram under the density of the mixture, with the means of the components.
 fn line(points: &ScatterData, largest: &[&EllipseData]) -> Figure {
     let bars = histogram(&points.x, Colour::GRID.towards(Colour::AXIS, 0.5));
-    let tallest = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
     let density = mixture_curve(&bars, largest);
+    let heights = bars.iter().map(|bar| bar.value).chain(density.iter().map(|p| p.1));
+    // Infinite densities would leave nothing of the bars.
+    let tallest = heights.filter(|height| height.is_finite()).fold(0.0, f64::max);
     let mut layers = vec![Layer::Bars { bars, direction: Direction::Vertical }];
     layers.extend(largest.iter().map(|e| mean_rule(e)));
     let (path, stroke, colour) = (Path::Straight, Stroke::Solid, Colour::ACCENT);
     layers.push(Layer::Line { points: density, path, colour, stroke });
-    layers.extend(largest.iter().take(LABELLED).map(|e| label(e, tallest)));
+    layers.extend(largest.iter().take(LABELLED).map(|e| label(e, tallest * 1.1)));
     let entry = |mark, colour, text: &str| LegendEntry { mark, colour, text: text.to_owned() };
     Figure {
         name: "clusters".to_owned(),
@@ -139,7 +141,7 @@ fn line(points: &ScatterData, largest: &[&EllipseData]) -> Figure {
         panels: vec![Panel {
             height: HEIGHT * 0.7,
             x: Axis::linear(or(&points.x_label, "value")),
-            y: Axis::linear("rows in each bin"),
+            y: Axis::linear("rows in each bin").with_range(0.0, tallest * 1.16),
             layers,
         }],
         notes: Vec::new(),
