@@ -1,1 +1,4 @@
 //! The command `anabranch`: what it draws and prints.
+
+pub mod picture;
+pub mod report;

@@ -1,0 +1,182 @@
+//! The picture of the clusters: points by colour under ellipses, or a histogram for one column.
+
+use super::{EllipseData, ReportData, ScatterData, WIDTH};
+use crate::picture::{
+    Axis, Colour, Direction, Dots, Figure, Layer, LegendEntry, LegendMark, Panel, Path, Stroke,
+    component_colour, grouped, histogram,
+};
+use std::collections::BTreeMap;
+
+/// More points only darken the picture and swell the file.
+const MOST_POINTS: usize = 5_000;
+/// More ellipses than this cannot be told apart.
+const MOST_ELLIPSES: usize = 300;
+/// How many of the largest components carry their id.
+const LABELLED: usize = 12;
+const HEIGHT: f64 = 470.0;
+
+/// The clusters in the plane, or along the line.
+pub(super) fn figure(data: &ReportData) -> Figure {
+    let nothing = ScatterData::default();
+    let points = data.points.as_ref().unwrap_or(&nothing);
+    let largest = largest_first(&data.ellipses);
+    if points.y.is_empty() && !points.x.is_empty() { line(points, &largest) } else { plane(points, &largest) }
+}
+
+fn largest_first(ellipses: &[EllipseData]) -> Vec<&EllipseData> {
+    let mut sorted: Vec<&EllipseData> = ellipses.iter().collect();
+    sorted.sort_by(|a, b| b.weight.total_cmp(&a.weight).then(a.id.cmp(&b.id)));
+    sorted.truncate(MOST_ELLIPSES);
+    sorted
+}
+
+fn plane(points: &ScatterData, largest: &[&EllipseData]) -> Figure {
+    let shown = sample(points);
+    let mut layers = vec![Layer::Scatter { dots: by_colour(&shown), radius: 1.4 }];
+    // Large components first, so that small ones lie above them.
+    layers.extend(largest.iter().map(|e| Layer::Ellipse {
+        mean: e.mean,
+        covariance: e.covariance,
+        colour: component_colour(e.id),
+    }));
+    layers.extend(largest.iter().take(LABELLED).map(|e| label(e, e.mean[1])));
+    Figure {
+        name: "clusters".to_owned(),
+        title: "Where the components lie".to_owned(),
+        subtitle: subtitle(largest.len()),
+        description: format!(
+            "Scatter of {} rows coloured by component, with {} component ellipses at two standard deviations.",
+            grouped(shown.len() as f64),
+            largest.len()
+        ),
+        width: WIDTH,
+        legend: plane_legend(&shown),
+        panels: vec![Panel {
+            height: HEIGHT,
+            x: Axis::linear(or(&points.x_label, "first coordinate")),
+            y: Axis::linear(or(&points.y_label, "second coordinate")),
+            layers,
+        }],
+        notes: sample_note(shown.len(), points.x.len().min(points.y.len())),
+    }
+}
+
+fn label(ellipse: &EllipseData, y: f64) -> Layer {
+    let colour = component_colour(ellipse.id).towards(Colour::INK, 0.55);
+    Layer::Label { at: (ellipse.mean[0], y), text: ellipse.id.to_string(), colour }
+}
+
+fn subtitle(components: usize) -> String {
+    match components {
+        0 => "No component has been found yet.".to_owned(),
+        1 => "One component.".to_owned(),
+        n if n <= LABELLED => format!("{n} components, each with its id."),
+        n => format!(
+            "{} components; the {LABELLED} largest carry their id where there is room.",
+            grouped(n as f64)
+        ),
+    }
+}
+
+/// Every n-th row, spread over the whole sample, with its component.
+fn sample(points: &ScatterData) -> Vec<(f64, f64, Option<u64>)> {
+    let n_rows = points.x.len().min(points.y.len());
+    let stride = n_rows.div_ceil(MOST_POINTS).max(1);
+    let row = |ix: usize| (points.x[ix], points.y[ix], points.component.get(ix).copied().flatten());
+    (0..n_rows).step_by(stride).map(row).filter(|(x, y, _)| x.is_finite() && y.is_finite()).collect()
+}
+
+fn by_colour(rows: &[(f64, f64, Option<u64>)]) -> Vec<Dots> {
+    let mut groups: BTreeMap<Colour, Vec<(f64, f64)>> = BTreeMap::new();
+    for (x, y, component) in rows {
+        let colour = component.map_or(Colour::UNASSIGNED, component_colour);
+        groups.entry(colour).or_default().push((*x, *y));
+    }
+    groups.into_iter().map(|(colour, points)| Dots { colour, points }).collect()
+}
+
+fn plane_legend(rows: &[(f64, f64, Option<u64>)]) -> Vec<LegendEntry> {
+    let entry = |mark, colour, text: &str| LegendEntry { mark, colour, text: text.to_owned() };
+    let mut legend = vec![
+        entry(LegendMark::Dot, component_colour(0), "row, in the colour of its component"),
+        entry(LegendMark::Ring, component_colour(0), "component at 2 standard deviations"),
+    ];
+    if rows.iter().any(|row| row.2.is_none()) {
+        legend.push(entry(LegendMark::Dot, Colour::UNASSIGNED, "row without a component"));
+    }
+    legend
+}
+
+fn sample_note(shown: usize, all: usize) -> Vec<String> {
+    if shown == all {
+        return Vec::new();
+    }
+    vec![format!("{} of {} rows are drawn.", grouped(shown as f64), grouped(all as f64))]
+}
+
+/// One column: a histogram under the density of the mixture, with the means of the components.
+fn line(points: &ScatterData, largest: &[&EllipseData]) -> Figure {
+    let bars = histogram(&points.x, Colour::GRID.towards(Colour::AXIS, 0.5));
+    let density = mixture_curve(&bars, largest);
+    let heights = bars.iter().map(|bar| bar.value).chain(density.iter().map(|p| p.1));
+    // Infinite densities would leave nothing of the bars.
+    let tallest = heights.filter(|height| height.is_finite()).fold(0.0, f64::max);
+    let mut layers = vec![Layer::Bars { bars, direction: Direction::Vertical }];
+    layers.extend(largest.iter().map(|e| mean_rule(e)));
+    let (path, stroke, colour) = (Path::Straight, Stroke::Solid, Colour::ACCENT);
+    layers.push(Layer::Line { points: density, path, colour, stroke });
+    layers.extend(largest.iter().take(LABELLED).map(|e| label(e, tallest * 1.1)));
+    let entry = |mark, colour, text: &str| LegendEntry { mark, colour, text: text.to_owned() };
+    Figure {
+        name: "clusters".to_owned(),
+        title: "Where the components lie".to_owned(),
+        subtitle: subtitle(largest.len()),
+        description: format!("Histogram of {} rows with component means.", grouped(points.x.len() as f64)),
+        width: WIDTH,
+        legend: vec![
+            entry(LegendMark::Square, Colour::GRID.towards(Colour::AXIS, 0.5), "rows"),
+            entry(LegendMark::Line, Colour::ACCENT, "density of the mixture"),
+            entry(LegendMark::Dashes, component_colour(0), "mean of a component"),
+        ],
+        panels: vec![Panel {
+            height: HEIGHT * 0.7,
+            x: Axis::linear(or(&points.x_label, "value")),
+            y: Axis::linear("rows in each bin").with_range(0.0, tallest * 1.16),
+            layers,
+        }],
+        notes: Vec::new(),
+    }
+}
+
+fn mean_rule(ellipse: &EllipseData) -> Layer {
+    Layer::Rule {
+        at: ellipse.mean[0],
+        direction: Direction::Vertical,
+        colour: component_colour(ellipse.id),
+        stroke: Stroke::Dashed,
+        label: String::new(),
+    }
+}
+
+/// The density of the mixture, as rows for each bin.
+fn mixture_curve(bars: &[crate::picture::Bar], components: &[&EllipseData]) -> Vec<(f64, f64)> {
+    let (Some(first), Some(last)) = (bars.first(), bars.last()) else { return Vec::new() };
+    let rows: f64 = bars.iter().map(|bar| bar.value).sum();
+    let bin = first.across.1 - first.across.0;
+    let (from, to) = (first.across.0, last.across.1);
+    let density =
+        |x: f64| components.iter().map(|e| e.weight * normal(x, e.mean[0], e.covariance[0])).sum::<f64>();
+    let place = |ix: u32| from + (to - from) * f64::from(ix) / 400.0;
+    (0..=400).map(|ix| (place(ix), rows * bin * density(place(ix)))).collect()
+}
+
+fn normal(x: f64, mean: f64, variance: f64) -> f64 {
+    if !(mean.is_finite() && variance > 0.0) {
+        return 0.0;
+    }
+    (-0.5 * (x - mean).powi(2) / variance).exp() / (std::f64::consts::TAU * variance).sqrt()
+}
+
+fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
+    if text.is_empty() { otherwise } else { text }
+}

@@ -1,0 +1,86 @@
+//! Files of a report, each replaced at once.
+
+use super::{ReportData, figures, html};
+use crate::picture::{RasterError, png};
+use std::io;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Every picture that a report can have; one that is left out is removed, lest an old one stay beside a new page.
+const PICTURES: [&str; 4] = ["clusters", "sizes", "growth", "likelihood"];
+
+/// What was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportFiles {
+    /// The page.
+    pub html: PathBuf,
+    /// The pictures, SVG and PNG in turn.
+    pub pictures: Vec<PathBuf>,
+}
+
+/// Why a report could not be written.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// A file or folder cannot be written.
+    #[error("cannot write {}", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A picture cannot be drawn.
+    #[error("cannot draw the picture `{name}`")]
+    Draw {
+        /// Which picture.
+        name: String,
+        /// Why.
+        source: RasterError,
+    },
+}
+
+/// Writes the report into `dir`, which is made when missing. A reader sees each file old or new, never half.
+pub fn write(dir: &Path, data: &ReportData) -> Result<ReportFiles, ReportError> {
+    std::fs::create_dir_all(dir).map_err(|source| ReportError::Write { path: dir.to_owned(), source })?;
+    let figures = figures(data);
+    let mut pictures = Vec::new();
+    for figure in &figures {
+        let svg = figure.svg();
+        let draw_error = |source| ReportError::Draw { name: figure.name.clone(), source };
+        let pixels = png(&svg).map_err(draw_error)?;
+        pictures.push(replace(dir, &format!("{}.svg", figure.name), svg.as_bytes())?);
+        pictures.push(replace(dir, &format!("{}.png", figure.name), &pixels)?);
+    }
+    let html = replace(dir, "report.html", html::page(data, &figures).as_bytes())?;
+    remove_stale(dir, &pictures)?;
+    Ok(ReportFiles { html, pictures })
+}
+
+/// Writes under a temporary name and renames.
+fn replace(dir: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, ReportError> {
+    let path = dir.join(name);
+    let temporary = dir.join(format!(".{name}.{}.tmp", std::process::id()));
+    let done = std::fs::write(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, &path));
+    match done {
+        Ok(()) => Ok(path),
+        Err(source) => {
+            // The first error is the one to tell; a left-over temporary file is the lesser trouble.
+            let _ = std::fs::remove_file(&temporary);
+            Err(ReportError::Write { path, source })
+        }
+    }
+}
+
+fn remove_stale(dir: &Path, written: &[PathBuf]) -> Result<(), ReportError> {
+    let names = PICTURES.iter().flat_map(|name| [format!("{name}.svg"), format!("{name}.png")]);
+    for path in names.map(|name| dir.join(name)).filter(|path| !written.contains(path)) {
+        match std::fs::remove_file(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                return Err(ReportError::Write { path, source });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

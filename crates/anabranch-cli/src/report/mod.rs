@@ -1,0 +1,37 @@
+//! The report of a run: a page that opens from disk, and its pictures as SVG and PNG.
+//!
+//! ```text
+//! dir/report.html             everything, self-contained
+//! dir/clusters.{svg,png}      points and components
+//! dir/sizes.{svg,png}         how large components are
+//! dir/growth.{svg,png}        components and matchings over minibatches
+//! dir/likelihood.{svg,png}    held-out likelihood over time, where there is one
+//! ```
+
+mod clusters;
+mod data;
+mod files;
+mod growth;
+mod html;
+mod likelihood;
+mod principal;
+mod sizes;
+
+pub use data::{ComponentRow, EllipseData, ReportData, ScatterData, TraceRow};
+pub use files::{ReportError, ReportFiles, write};
+pub use principal::{Covariance, Projection};
+
+use crate::picture::Figure;
+
+/// Width of every picture.
+const WIDTH: f64 = 760.0;
+
+/// The pictures of a report, in the order of the page.
+pub fn figures(data: &ReportData) -> Vec<Figure> {
+    let mut figures = vec![clusters::figure(data), sizes::figure(data), growth::figure(data)];
+    figures.extend(likelihood::figure(data));
+    figures
+}
+
+#[cfg(test)]
+mod tests;
