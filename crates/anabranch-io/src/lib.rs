@@ -27,6 +27,7 @@ mod error;
 mod format;
 mod input;
 pub mod labels;
+pub mod model;
 mod options;
 mod rows;
 mod schema;

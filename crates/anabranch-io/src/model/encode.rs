@@ -1,0 +1,80 @@
+//! A model as bytes.
+
+use std::collections::HashMap;
+
+use safetensors::tensor::{Dtype, TensorView, serialize};
+
+use super::{FORMAT_VERSION, Header, Model, checksum, tensor};
+
+/// The bytes of one tensor with its type and shape.
+struct Block {
+    name: &'static str,
+    dtype: Dtype,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+pub(super) fn encode(model: &Model) -> Vec<u8> {
+    let posterior = model.fold.posterior();
+    let header = Header {
+        writer: concat!("anabranch ", env!("CARGO_PKG_VERSION")).into(),
+        model: "dp".into(),
+        family: posterior.family().clone(),
+        process: *posterior.process(),
+        version: posterior.version(),
+        next_id: model.fold.next_id(),
+        mass: posterior.mass(),
+        provenance: model.provenance.clone(),
+    };
+    let header = serde_json::to_string(&header).expect("a header holds only text, numbers and lists");
+    let blocks = blocks(model);
+    let metadata = HashMap::from([
+        ("format".to_owned(), "anabranch-model".to_owned()),
+        ("version".to_owned(), FORMAT_VERSION.to_string()),
+        ("crc32".to_owned(), checksum(&header, blocks.iter().map(|b| b.bytes.as_slice()))),
+        ("header".to_owned(), header),
+    ]);
+    let views = blocks.iter().map(|block| {
+        let view = TensorView::new(block.dtype, block.shape.clone(), &block.bytes);
+        (block.name, view.expect("shape and length come from the same list"))
+    });
+    serialize(views, Some(metadata)).expect("names are distinct and views are sound")
+}
+
+/// In the order of [`tensor::ALL`].
+fn blocks(model: &Model) -> Vec<Block> {
+    let posterior = model.fold.posterior();
+    let components = posterior.components();
+    let n = components.len();
+    let n_features = components.first().map_or(0, |c| c.evidence().stats.len());
+    let runs = model.fold.absorbed().runs();
+    let redirects = posterior.redirects();
+    let labels = components.iter().flat_map(|c| {
+        let labels = c.evidence().labels;
+        [labels.log_p_empty, labels.expected_count, labels.label_entropy]
+    });
+    vec![
+        integers(tensor::ABSORBED, vec![runs.len(), 2], runs.iter().flat_map(|(a, b)| [*a, *b])),
+        integers(tensor::BORN, vec![n], components.iter().map(|c| c.born())),
+        integers(tensor::ID, vec![n], components.iter().map(|c| c.id().0)),
+        floats(tensor::LABELS, vec![n, 3], labels),
+        floats(
+            tensor::STATS,
+            vec![n, n_features],
+            components.iter().flat_map(|c| c.evidence().stats.iter().copied()),
+        ),
+        integers(
+            tensor::REDIRECT,
+            vec![redirects.len(), 2],
+            redirects.iter().flat_map(|(from, into)| [from.0, into.0]),
+        ),
+    ]
+}
+
+fn integers(name: &'static str, shape: Vec<usize>, values: impl Iterator<Item = u64>) -> Block {
+    Block { name, dtype: Dtype::U64, shape, bytes: values.flat_map(u64::to_le_bytes).collect() }
+}
+
+fn floats(name: &'static str, shape: Vec<usize>, values: impl Iterator<Item = f64>) -> Block {
+    Block { name, dtype: Dtype::F64, shape, bytes: values.flat_map(f64::to_le_bytes).collect() }
+}

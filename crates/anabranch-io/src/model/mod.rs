@@ -1,0 +1,196 @@
+//! The model file: one safetensors file with a versioned, checksummed JSON header (`docs/model-format.md`).
+//!
+//! Writing goes to a temporary name, is synced and renamed, so that a reader sees the old file or the new one and never
+//! a part. Reading checks lengths, the checksum and every invariant before anything is believed.
+
+mod atomic;
+mod decode;
+mod encode;
+
+use std::path::{Path, PathBuf};
+
+use anabranch::central::Fold;
+use anabranch::family::AnyFamily;
+use anabranch::posterior::RestoreError;
+use anabranch::process::Dirichlet;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+pub use atomic::replace_file;
+
+use crate::schema::Schema;
+
+/// The version of the format that this program writes; it reads this one and older ones.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// A model as it is stored: enough to predict, and to go on learning.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// The posterior with the set of minibatches that are in it.
+    pub fold: Fold<AnyFamily, Dirichlet>,
+    /// Where it came from.
+    pub provenance: Provenance,
+}
+
+/// How a model was made; a run that goes on must agree with it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provenance {
+    /// Names and categories of the columns.
+    pub schema: Schema,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Rows of the first minibatch.
+    pub bootstrap_rows: u64,
+    /// Rows of every further minibatch.
+    pub batch_size: u64,
+    /// Rows absorbed.
+    pub observations: u64,
+    /// Bad rows that were skipped.
+    pub skipped_rows: u64,
+    /// Assignment problems solved.
+    pub matchings: u64,
+    /// Entries that had to be identified again.
+    pub conflicts: u64,
+    /// Algorithm that fitted the model.
+    pub algorithm: String,
+}
+
+/// Why a file is not a model.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The file cannot be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file is no model of ours.
+    #[error("{path}: not an anabranch model: {reason}")]
+    NotAModel {
+        /// The file.
+        path: PathBuf,
+        /// What is missing.
+        reason: String,
+    },
+    /// The file was written by a newer program.
+    #[error("{path}: written in model format {found}, this program reads up to {FORMAT_VERSION}")]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Version of the file.
+        found: u32,
+    },
+    /// The bytes are not those that were written.
+    #[error("{path}: damaged: {reason}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What does not fit.
+        reason: String,
+    },
+}
+
+impl ModelError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Newer { .. } => Some("update anabranch, or fit the model again with this version".into()),
+            Self::NotAModel { .. } => Some("models are written by `anabranch fit --out MODEL`".into()),
+            Self::Damaged { .. } => Some("fetch the file again, or resume from a checkpoint".into()),
+            Self::Io { .. } => None,
+        }
+    }
+}
+
+impl Model {
+    /// Writes the model, replacing the file atomically.
+    pub fn save(&self, path: &Path) -> Result<(), ModelError> {
+        let bytes = self.to_bytes();
+        replace_file(path, &bytes).map_err(|source| ModelError::Io { path: path.into(), source })
+    }
+
+    /// Reads and checks a model.
+    pub fn load(path: &Path) -> Result<Self, ModelError> {
+        let bytes = std::fs::read(path).map_err(|source| ModelError::Io { path: path.into(), source })?;
+        Self::from_bytes(&bytes).map_err(|fault| fault.at(path))
+    }
+
+    /// The bytes of the file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        encode::encode(self)
+    }
+
+    /// A model from the bytes of a file.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelFault> {
+        decode::decode(bytes)
+    }
+}
+
+/// What is wrong with the bytes of a model, before a path is known.
+#[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
+pub enum ModelFault {
+    /// No model of ours.
+    #[error("not an anabranch model: {0}")]
+    NotAModel(String),
+    /// Written by a newer program.
+    #[error("written in model format {0}")]
+    Newer(u32),
+    /// Not the bytes that were written.
+    #[error("damaged: {0}")]
+    Damaged(String),
+}
+
+impl ModelFault {
+    fn at(self, path: &Path) -> ModelError {
+        let path = path.to_path_buf();
+        match self {
+            Self::NotAModel(reason) => ModelError::NotAModel { path, reason },
+            Self::Newer(found) => ModelError::Newer { path, found },
+            Self::Damaged(reason) => ModelError::Damaged { path, reason },
+        }
+    }
+}
+
+impl From<RestoreError> for ModelFault {
+    fn from(error: RestoreError) -> Self {
+        Self::Damaged(error.to_string())
+    }
+}
+
+/// The JSON header inside the safetensors metadata.
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    writer: String,
+    model: String,
+    family: AnyFamily,
+    process: Dirichlet,
+    version: u64,
+    next_id: u64,
+    mass: f64,
+    provenance: Provenance,
+}
+
+/// Names of the tensors.
+mod tensor {
+    pub(super) const ID: &str = "component.id";
+    pub(super) const BORN: &str = "component.born";
+    pub(super) const STATS: &str = "component.stats";
+    pub(super) const LABELS: &str = "component.labels";
+    pub(super) const REDIRECT: &str = "redirect";
+    pub(super) const ABSORBED: &str = "absorbed";
+    /// All of them, in the order of the checksum.
+    pub(super) const ALL: [&str; 6] = [ABSORBED, BORN, ID, LABELS, STATS, REDIRECT];
+}
+
+/// CRC-32 of the header text and then of each tensor's bytes.
+fn checksum<'a>(header: &str, tensors: impl Iterator<Item = &'a [u8]>) -> String {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(header.as_bytes());
+    tensors.for_each(|bytes| hasher.update(bytes));
+    format!("{:08x}", hasher.finalize())
+}
