@@ -39,22 +39,25 @@ impl TryFrom<RawFrame> for Frame {
 
 /// Deviations below this share of the mean are the rounding of the mean, not a spread.
 const CONSTANT_SHARE: f64 = 1e-13;
-/// A scale is a normal number whose inverse is one too.
-const SCALE_RANGE: std::ops::RangeInclusive<f64> = 1e-300..=1e300;
+/// A scale is a number whose square, and the inverse of it, are doubles: covariances are in squared units.
+const SCALE_RANGE: std::ops::RangeInclusive<f64> = 1e-150..=1e150;
+/// A shift leaves room for a framed row to be mapped back.
+const LARGEST_SHIFT: f64 = 1e300;
 
 impl Frame {
     /// A frame of these shifts and scales.
     pub fn new(shift: Vec<f64>, scale: Vec<f64>) -> Result<Self, PriorError> {
         require_some("the frame", shift.len())?;
         require_len("the scale of the frame", shift.len(), scale.len())?;
-        if let Some(&value) = shift.iter().find(|v| !v.is_finite()) {
-            return Err(PriorError::Parameter { what: "a shift of the frame", value, expected: "finite" });
+        if let Some(&value) = shift.iter().find(|v| !(-LARGEST_SHIFT..=LARGEST_SHIFT).contains(*v)) {
+            let expected = "a number from -1e300 to 1e300";
+            return Err(PriorError::Parameter { what: "a shift of the frame", value, expected });
         }
         if let Some(&value) = scale.iter().find(|v| !SCALE_RANGE.contains(v)) {
             return Err(PriorError::Parameter {
                 what: "a scale of the frame",
                 value,
-                expected: "a number from 1e-300 to 1e300",
+                expected: "a number from 1e-150 to 1e150",
             });
         }
         Ok(Self { shift, scale })
@@ -173,8 +176,8 @@ fn column_moments(rows: &Batch) -> Result<Vec<Moments>, PriorError> {
     Ok((0..rows.dimensions())
         .map(|column| {
             let values = || rows.rows().enumerate().map(|(row, x)| (weight(row), x[column]));
-            // Each term is divided by the mass first: a sum of values near the largest double stays finite.
-            let mean = values().map(|(w, v)| w * v).sum::<f64>();
+            // A sum of values near the largest double may round above it.
+            let mean = values().map(|(w, v)| w * v).sum::<f64>().clamp(-LARGEST_SHIFT, LARGEST_SHIFT);
             let largest = values().map(|(_, v)| (0.5 * v - 0.5 * mean).abs()).fold(0.0, f64::max);
             let deviation = if largest > 0.0 {
                 let unit = |v: f64| (0.5 * v - 0.5 * mean) / largest;

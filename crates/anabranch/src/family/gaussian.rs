@@ -16,7 +16,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len};
-use super::normal_inverse_wishart::{NormalInverseWishart, add_scatter, factor_or_repair, scale_packed};
+use super::normal_inverse_wishart::{NormalInverseWishart, add_scatter, factor_or_repair};
 use super::student_t::StudentT;
 use super::{DomainError, EMPTY_COUNT, Family, Frame, Predictive, Summary, draw};
 use crate::batch::Batch;
@@ -253,12 +253,12 @@ impl Family for Gaussian {
         let excess = posterior.dof - d as f64 - 1.0;
         let divisor = if excess > 0.0 { excess } else { posterior.dof };
         let scale = self.frame.scale();
-        scale_packed(&mut psi, d, |i, j| scale[i] * scale[j] / divisor);
         self.frame.restore(&mut mean);
-        let entry = |i: usize, j: usize| psi[row_start(d, i.min(j)) + i.abs_diff(j)];
+        let framed = |i: usize, j: usize| psi[row_start(d, i.min(j)) + i.abs_diff(j)] / divisor;
+        let entry = |i: usize, j: usize| (framed(i, j) * scale[i] * scale[j]).clamp(-f64::MAX, f64::MAX);
         Summary {
             mean,
-            spread: (0..d).map(|i| entry(i, i).sqrt()).collect(),
+            spread: (0..d).map(|i| framed(i, i).sqrt() * scale[i]).collect(),
             covariance: Some((0..d * d).map(|ix| entry(ix / d, ix % d)).collect()),
             probabilities: None,
         }

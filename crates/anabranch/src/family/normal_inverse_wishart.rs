@@ -67,17 +67,13 @@ impl NormalInverseWishart {
         let d = frame.dimensions();
         let data_mean = self.mean.clone();
         frame.apply(&data_mean, &mut self.mean);
-        scale_packed(&mut self.psi, d, |i, j| 1.0 / frame.scale()[i] / frame.scale()[j]);
-        self
-    }
-}
-
-/// Multiplies entry `(i, j)` by `by(i, j)`.
-pub(crate) fn scale_packed(packed: &mut [f64], dimensions: usize, by: impl Fn(usize, usize) -> f64) {
-    for i in 0..dimensions {
-        for j in i..dimensions {
-            packed[row_start(dimensions, i) + j - i] *= by(i, j);
+        let scale = frame.scale();
+        for i in 0..d {
+            for j in i..d {
+                self.psi[row_start(d, i) + j - i] /= scale[i] * scale[j];
+            }
         }
+        self
     }
 }
 

@@ -1,0 +1,386 @@
+//! The flags as they are typed. What they mean together is decided by each command.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Clusters streams of data with as many components as the data asks for.
+#[derive(Debug, Parser)]
+#[command(name = "anabranch", version, about, long_about = None, max_term_width = 100)]
+#[command(after_help = "Start with `anabranch demo`. Exit codes: 0 done, 1 the input or the flags are wrong, 2 our fault.")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Generate the paper's synthetic stream, fit it on all cores, and write a report with pictures
+    Demo(DemoArgs),
+    /// Fit a mixture to files or to standard input
+    Fit(Box<FitArgs>),
+    /// Label rows with the components of a model
+    Predict(PredictArgs),
+    /// Show what a model has learned
+    Inspect(InspectArgs),
+    /// Draw rows from a model
+    Sample(SampleArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+    /// The paper's figures and table
+    #[command(hide = true)]
+    Experiment(Later),
+    /// Publish minibatches to a cluster
+    #[command(hide = true)]
+    Submit(Later),
+    /// Work on minibatches of a cluster
+    #[command(hide = true)]
+    Worker(Later),
+    /// Fetch the model of a cluster
+    #[command(hide = true)]
+    Pull(Later),
+    /// Show how a cluster's job stands
+    #[command(hide = true)]
+    Status(Later),
+    /// Live page, prediction and metrics over http
+    #[command(hide = true)]
+    Serve(Later),
+}
+
+/// Whatever is typed behind a command that is not built yet.
+#[derive(Debug, Args)]
+pub struct Later {
+    /// Ignored.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub rest: Vec<String>,
+}
+
+/// How rows are read; the same for every command that reads.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ReadArgs {
+    /// Format of the input; otherwise found from the extension or the first bytes
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<InputFormat>,
+    /// Columns to keep, by name or number from 1; `-name` drops one
+    #[arg(long, value_name = "LIST", value_delimiter = ',', allow_hyphen_values = true)]
+    pub columns: Option<Vec<String>>,
+    /// What to do with a row that is ragged, missing a value, not numeric or not finite
+    #[arg(long, value_name = "WHAT", default_value = "fail")]
+    pub on_bad_row: BadRow,
+    /// Whether the first line of text names the columns; otherwise found by looking
+    #[arg(long, value_name = "WHETHER")]
+    pub header: Option<YesNo>,
+    /// Character between the cells of text; otherwise found by looking
+    #[arg(long, value_name = "CHAR")]
+    pub delimiter: Option<char>,
+}
+
+/// Formats of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "each variant is the name of a format")]
+pub enum InputFormat {
+    Csv,
+    Tsv,
+    Npy,
+    Parquet,
+    Arrow,
+    Jsonl,
+    /// Bags of words (not in this build yet)
+    Ldac,
+    /// Bags of words (not in this build yet)
+    Uci,
+}
+
+/// What to do with a bad row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum BadRow {
+    /// Stop and name file, row, column and value
+    #[default]
+    Fail,
+    /// Leave it out and count it
+    Skip,
+}
+
+/// A decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "yes means yes")]
+pub enum YesNo {
+    Yes,
+    No,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "on means on")]
+pub enum OnOff {
+    #[default]
+    On,
+    Off,
+}
+
+/// Which nonparametric model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ModelKind {
+    /// Dirichlet process mixture
+    #[default]
+    Dp,
+    /// Pitman–Yor mixture (not in this build yet)
+    Py,
+    /// Hierarchical Dirichlet process topics (not in this build yet)
+    Hdp,
+    /// Beta process features (not in this build yet)
+    Bp,
+}
+
+/// Which algorithm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Algorithm {
+    /// Streaming, distributed, asynchronous (the paper's)
+    #[default]
+    Sda,
+    /// Batch variational inference (not in this build yet)
+    Batch,
+    /// Stochastic variational inference (not in this build yet)
+    Svi,
+    /// Memoized online variational inference (not in this build yet)
+    Movb,
+    /// Sequential variational approximation (not in this build yet)
+    Sva,
+    /// Sub-cluster splits Markov chain (not in this build yet)
+    Subcluster,
+}
+
+/// When minibatches join the posterior.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ScheduleKind {
+    /// Each as soon as it can
+    #[default]
+    Free,
+    /// In order: seed and workers fix the result on any number of threads
+    Deterministic,
+}
+
+/// Which bound on the process serves the identification.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum BoundKind {
+    /// The bound of the paper
+    #[default]
+    Paper,
+    /// Its conditional refinement: tighter, from the same statistics
+    Conditional,
+}
+
+/// How the model is fitted; `demo` and `fit` share these.
+#[derive(Args, Clone, Debug)]
+pub struct EngineArgs {
+    /// Rows of a minibatch
+    #[arg(long, value_name = "ROWS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    pub batch_size: u32,
+    /// Components that a minibatch after the first may open
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub max_new: usize,
+    /// Rows of the first minibatch, which is fitted alone before the workers start; 0 starts them at once
+    /// [default: 5000, or 0 with --identify off]
+    #[arg(long, value_name = "ROWS")]
+    pub bootstrap: Option<u32>,
+    /// Threads that infer [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub threads: Option<u32>,
+    /// Logical workers: minibatches in flight, each with the posterior it started from [default: threads]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub workers: Option<u32>,
+    /// When minibatches join the posterior
+    #[arg(long, value_name = "WHEN", default_value = "free")]
+    pub schedule: ScheduleKind,
+    /// Seed of everything random
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    pub seed: u64,
+    /// Concentration of the process: larger expects more components
+    #[arg(long, value_name = "ALPHA", default_value_t = 5.0)]
+    pub alpha: f64,
+    /// Find the correspondence of new components, or join them by position (the paper's ablation)
+    #[arg(long, value_name = "WHETHER", default_value = "on")]
+    pub identify: OnOff,
+    /// Bound on the process that the identification uses
+    #[arg(long, value_name = "BOUND", default_value = "paper")]
+    pub bound: BoundKind,
+}
+
+/// Where results go; `demo` and `fit` share these.
+#[derive(Args, Clone, Debug, Default)]
+pub struct OutputArgs {
+    /// Write the model to this file
+    #[arg(long, value_name = "MODEL")]
+    pub out: Option<PathBuf>,
+    /// Write one row per minibatch to this csv file
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Write report.html and its pictures to this folder
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// No progress on standard error
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `anabranch demo`
+#[derive(Args, Debug)]
+pub struct DemoArgs {
+    /// Rows to generate
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rows: u32,
+    /// Clusters to generate
+    #[arg(long, value_name = "K", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub clusters: u32,
+    /// Engine.
+    #[command(flatten)]
+    pub engine: EngineArgs,
+    /// Output.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// `anabranch fit`
+#[derive(Args, Debug)]
+pub struct FitArgs {
+    /// Files, or `-` for standard input
+    #[arg(required = true, value_name = "INPUT")]
+    pub inputs: Vec<String>,
+    /// What a component is: gaussian, diagonal, spherical, bernoulli, categorical, poisson, multinomial, or several joined
+    /// by `+` with their columns, such as gaussian:height,weight+categorical:colour
+    #[arg(long, value_name = "FAMILY", default_value = "gaussian")]
+    pub family: String,
+    /// Nonparametric model
+    #[arg(long, value_name = "MODEL", default_value = "dp")]
+    pub model: ModelKind,
+    /// Algorithm
+    #[arg(long, value_name = "NAME", default_value = "sda")]
+    pub algorithm: Algorithm,
+    /// Discount of a Pitman–Yor process (not in this build yet)
+    #[arg(long, value_name = "D")]
+    pub discount: Option<f64>,
+    /// Passes over the data (more than one: not in this build yet)
+    #[arg(long, value_name = "P", default_value_t = 1)]
+    pub passes: u32,
+    /// Prior.
+    #[command(flatten)]
+    pub prior: PriorArgs,
+    /// Engine.
+    #[command(flatten)]
+    pub engine: EngineArgs,
+    /// Reading.
+    #[command(flatten)]
+    pub read: ReadArgs,
+    /// Held-out rows: their mean log predictive density is reported
+    #[arg(long, value_name = "FILE")]
+    pub test: Option<String>,
+    /// True labels of the input's rows, to report how well the clusters agree with them
+    #[arg(long, value_name = "FILE")]
+    pub labels: Option<PathBuf>,
+    /// Save the state of the run in this folder while it goes on
+    #[arg(long, value_name = "DIR")]
+    pub checkpoint: Option<PathBuf>,
+    /// Seconds between checkpoints; 0 saves after every minibatch
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, requires = "checkpoint")]
+    pub checkpoint_every: f64,
+    /// Go on from the checkpoint, if there is one
+    #[arg(long, requires = "checkpoint")]
+    pub resume: bool,
+    /// Output.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// The prior of the components, in the units of the data.
+#[derive(Args, Clone, Debug, Default)]
+pub struct PriorArgs {
+    /// `auto` estimates the prior from the data; it is the default unless one of the flags below is given
+    #[arg(long, value_name = "auto")]
+    pub prior: Option<PriorKind>,
+    /// Expected mean: a number, a comma list for the columns, or a file
+    #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
+    pub prior_mean: Option<String>,
+    /// Rows that the prior mean counts for
+    #[arg(long, value_name = "ROWS")]
+    pub prior_kappa: Option<f64>,
+    /// Diagonal of the scatter matrix Ψ₀: a number, a comma list for the columns, or a file
+    #[arg(long, value_name = "VALUE")]
+    pub prior_scale: Option<String>,
+    /// Degrees of freedom of the covariance
+    #[arg(long, value_name = "NU")]
+    pub prior_dof: Option<f64>,
+}
+
+/// Where the prior comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum PriorKind {
+    /// From the data
+    #[default]
+    Auto,
+}
+
+/// `anabranch predict`
+#[derive(Args, Debug)]
+pub struct PredictArgs {
+    /// A model written by `fit --out`
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+    /// Files, or `-` for standard input
+    #[arg(required = true, value_name = "INPUT")]
+    pub inputs: Vec<String>,
+    /// Print the probability of every component instead of the label
+    #[arg(long, conflicts_with = "score")]
+    pub proba: bool,
+    /// Print the log density of each row instead of the label: low values are anomalies
+    #[arg(long)]
+    pub score: bool,
+    /// Print JSON lines instead of csv
+    #[arg(long)]
+    pub json: bool,
+    /// Reading.
+    #[command(flatten)]
+    pub read: ReadArgs,
+}
+
+/// `anabranch inspect`
+#[derive(Args, Debug)]
+pub struct InspectArgs {
+    /// A model written by `fit --out`
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+    /// Print everything as one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Components to show, the largest first
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    pub top: usize,
+}
+
+/// `anabranch sample`
+#[derive(Args, Debug)]
+pub struct SampleArgs {
+    /// A model written by `fit --out`
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+    /// Rows to draw
+    #[arg(short = 'n', long = "rows", value_name = "N", default_value_t = 10)]
+    pub rows: u64,
+    /// Seed of the draws
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    pub seed: u64,
+    /// Print the component of each row too
+    #[arg(long)]
+    pub labels: bool,
+}
+
+/// `anabranch completions`
+#[derive(Args, Debug)]
+pub struct CompletionsArgs {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}

@@ -1,0 +1,105 @@
+//! What went wrong, whose fault it is, and what to do about it: a message, a hint, an exit code.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+use anabranch::family::PriorError;
+use anabranch_io::ReadError;
+use anabranch_io::model::ModelError;
+
+use crate::report::ReportError;
+
+/// A command that did not succeed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The input or the flags are wrong.
+    Input {
+        /// What is wrong, and where.
+        message: String,
+        /// What to do.
+        hint: Option<String>,
+    },
+    /// We are wrong, or the machine is.
+    Internal {
+        /// What happened.
+        message: String,
+    },
+    /// Nobody reads our output any more, which is no fault at all.
+    BrokenPipe,
+}
+
+impl Failure {
+    /// The user's input or flags.
+    pub fn input(message: impl Display) -> Self {
+        Self::Input { message: message.to_string(), hint: None }
+    }
+
+    /// The same, with what to do.
+    pub fn with_hint(self, hint: impl Into<String>) -> Self {
+        match self {
+            Self::Input { message, .. } => Self::Input { message, hint: Some(hint.into()) },
+            other => other,
+        }
+    }
+
+    /// Something that is planned and not there.
+    pub fn not_yet(what: &str) -> Self {
+        Self::input(format!("{what} is not in this build yet"))
+    }
+
+    /// Prints the message and returns the exit code.
+    pub fn report(&self) -> ExitCode {
+        match self {
+            Self::BrokenPipe => ExitCode::SUCCESS,
+            Self::Input { message, hint } => {
+                eprintln!("error: {message}");
+                if let Some(hint) = hint {
+                    eprintln!("hint: {hint}");
+                }
+                ExitCode::from(1)
+            }
+            Self::Internal { message } => {
+                eprintln!("error: {message}");
+                eprintln!("hint: this is not your fault; please report it with the command you ran");
+                ExitCode::from(2)
+            }
+        }
+    }
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Self {
+        Self::Input { message: error.to_string(), hint: error.hint() }
+    }
+}
+
+impl From<ModelError> for Failure {
+    fn from(error: ModelError) -> Self {
+        Self::Input { message: error.to_string(), hint: error.hint() }
+    }
+}
+
+impl From<PriorError> for Failure {
+    fn from(error: PriorError) -> Self {
+        Self::input(error)
+    }
+}
+
+impl From<ReportError> for Failure {
+    fn from(error: ReportError) -> Self {
+        match error {
+            ReportError::Draw { .. } => Self::Internal { message: error.to_string() },
+            _ => Self::input(error),
+        }
+    }
+}
+
+/// Writing to standard output.
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::BrokenPipe,
+            _ => Self::input(format!("cannot write: {error}")),
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Laws that hold for every family, run on every family (math.md §6).
+//!
+//! One file per law; [`cases`] lists the families, in several numbers of columns, with rows of their domains.
+
+mod algebra;
+mod cases;
+mod frames;
+mod hostile_input;
+mod marginal_likelihood;
+mod normalisation;
+mod robustness;
+mod sampling;
+mod vectors;

@@ -1,0 +1,106 @@
+//! Samples follow the predictive, and summaries describe them.
+
+use anabranch::family::{AnyFamily, Family};
+use anabranch_testkit::quadrature::integrate_interval;
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::cases::{self, cases};
+
+const DRAWS: usize = 20_000;
+/// Six standard errors of a mean of `DRAWS` draws, in standard deviations (the suite looks at about a hundred means).
+const MEAN_TOLERANCE: f64 = 6.0 / 141.0;
+/// Six standard errors of a variance of near-Gaussian draws, `√(2/DRAWS)` each, and 1 % for the posterior's own width.
+const VARIANCE_TOLERANCE: f64 = 0.07;
+/// Five standard errors of a share of `DRAWS` draws.
+const SHARE_TOLERANCE: f64 = 0.018;
+
+fn draws(family: &AnyFamily, stats: &[f64]) -> Vec<Vec<f64>> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(20_151_207);
+    let mut row = || {
+        let mut row = vec![f64::NAN; family.dimensions()];
+        family.sample(stats, &mut rng, &mut row);
+        row
+    };
+    (0..DRAWS).map(|_| row()).collect()
+}
+
+#[test]
+fn samples_have_the_mean_and_spread_of_the_summary() {
+    for case in cases() {
+        // Many rows, so that the spread of the parameters themselves is small.
+        let stats: Vec<f64> = case.weighted_stats().iter().map(|s| 50.0 * s).collect();
+        let summary = case.family.summary(&stats);
+        let draws = draws(&case.family, &stats);
+        let mean_of = |f: &dyn Fn(&[f64]) -> f64| draws.iter().map(|row| f(row)).sum::<f64>() / DRAWS as f64;
+        for row in &draws {
+            case.family.check(row).expect("samples are in the domain");
+        }
+        for column in 0..case.family.dimensions() {
+            let (expected, spread) = (summary.mean[column], summary.spread[column]);
+            let mean = mean_of(&|row| row[column]);
+            assert!((mean - expected).abs() <= MEAN_TOLERANCE * spread, "{}: {mean} {expected}", case.name);
+            let variance = mean_of(&|row| (row[column] - expected).powi(2));
+            let error = (variance - spread * spread).abs();
+            assert!(
+                error <= VARIANCE_TOLERANCE * spread * spread,
+                "{}: {variance} {}",
+                case.name,
+                spread * spread
+            );
+        }
+        let d = case.family.dimensions();
+        for (ix, expected) in summary.covariance.iter().flatten().enumerate() {
+            let (i, j) = (ix / d, ix % d);
+            let found = mean_of(&|row| (row[i] - summary.mean[i]) * (row[j] - summary.mean[j]));
+            let unit = summary.spread[i] * summary.spread[j];
+            assert!((found - expected).abs() < VARIANCE_TOLERANCE * unit, "{} ({i}, {j})", case.name);
+        }
+    }
+}
+
+#[test]
+fn categories_are_drawn_as_often_as_the_summary_says() {
+    for case in cases().iter().filter(|case| matches!(case.family, AnyFamily::Categorical(_))) {
+        let stats = case.weighted_stats();
+        let draws = draws(&case.family, &stats);
+        for (column, probabilities) in case.family.summary(&stats).probabilities.unwrap().iter().enumerate() {
+            for (code, expected) in probabilities.iter().enumerate() {
+                let share =
+                    draws.iter().filter(|row| row[column] == code as f64).count() as f64 / DRAWS as f64;
+                assert!((share - expected).abs() < SHARE_TOLERANCE, "{}", case.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn samples_of_a_vague_prior_fill_boxes_as_the_predictive_density_says() {
+    // Few degrees of freedom: here a wrong Bartlett decomposition shows, which many rows would hide.
+    for family in [AnyFamily::from(cases::gaussian(2)), cases::diagonal(2).into(), cases::spherical(2).into()]
+    {
+        let stats = vec![0.0; family.n_features()];
+        let predictive = family.predictive(&stats);
+        let draws = draws(&family, &stats);
+        for (from, to) in [(-1.0, 1.0), (0.0, 4.0), (0.5, 30.0)] {
+            let expected = integrate_interval(from, to, 0.05, |x| {
+                integrate_interval(from, to, 0.05, |y| predictive.ln_density(&[x, y]).exp())
+            });
+            let inside = |row: &&Vec<f64>| row.iter().all(|v| (from..to).contains(v));
+            let share = draws.iter().filter(inside).count() as f64 / DRAWS as f64;
+            assert!((share - expected).abs() < SHARE_TOLERANCE, "{}: {share} {expected}", family.name());
+        }
+    }
+}
+
+#[test]
+fn the_counts_of_a_vague_prior_are_negative_binomial() {
+    let family = AnyFamily::from(cases::poisson(1));
+    let predictive = family.predictive(&[0.0, 0.0]);
+    let draws = draws(&family, &[0.0, 0.0]);
+    for count in 0..6 {
+        let count = f64::from(count);
+        let share = draws.iter().filter(|row| row[0] == count).count() as f64 / DRAWS as f64;
+        assert!((share - predictive.ln_density(&[count]).exp()).abs() < SHARE_TOLERANCE);
+    }
+}
