@@ -138,13 +138,13 @@ pub enum ReadError {
         file: String,
     },
     /// Every row is bad.
-    #[error("{file} has no good rows: all {skipped} were skipped, the first because row {reason}")]
+    #[error("{file} has no good rows: all {skipped} were skipped, the first was {reason}")]
     AllSkipped {
         /// The input, or the first of several.
         file: String,
         /// Number of bad rows.
         skipped: u64,
-        /// Row and problem of the first.
+        /// File, row and problem of the first.
         reason: String,
     },
     /// A row is bad and bad rows are not skipped.

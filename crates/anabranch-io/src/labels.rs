@@ -22,13 +22,13 @@ const HEADERS: [&str; 9] =
 pub fn read_labels(path: &Path) -> Result<Vec<i64>, ReadError> {
     let source = Input::Path(path.to_owned());
     let file = source.label();
+    // A label may have spaces in it.
+    let whole_lines = ReadOptions { delimiter: Some(b','), ..Default::default() };
     let labels = match input::open(&source, None)? {
         None => Vec::new(),
         Some(opened) => match opened.format {
             Format::Npy => npy::read_integers(opened)?,
-            Format::Csv | Format::Tsv => {
-                from_text(&csv::read_single_column(opened, &ReadOptions::default())?, &file)?
-            }
+            Format::Csv | Format::Tsv => from_text(&csv::read_single_column(opened, &whole_lines)?, &file)?,
             format => {
                 return Err(ReadError::damaged(&file, format, "labels are read from npy, csv and text only"));
             }
@@ -108,6 +108,7 @@ mod tests {
         assert_eq!(labels("cat\ndog\ncat\n"), Ok(vec![0, 1, 0]));
         assert_eq!(labels("Label\ncat\ndog\n\"cat\"\n"), Ok(vec![0, 1, 0]));
         assert_eq!(labels("1\ntwo\n1"), Ok(vec![0, 1, 0]));
+        assert_eq!(labels("Iris setosa\nIris virginica\n"), Ok(vec![0, 1]));
         assert_eq!(labels("only"), Ok(vec![0]));
     }
 

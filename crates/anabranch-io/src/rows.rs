@@ -31,6 +31,12 @@ pub(crate) struct Place<'a> {
     pub(crate) line: Option<u64>,
 }
 
+impl Place<'_> {
+    fn error(self, problem: BadCell) -> ReadError {
+        ReadError::BadRow { file: self.file.to_owned(), row: self.row, line: self.line, problem }
+    }
+}
+
 /// The codes of one column of categories.
 #[derive(Debug, Default)]
 struct Codes {
@@ -94,7 +100,7 @@ impl Sink {
         self.skipped
     }
 
-    /// Row and problem of the first row that was skipped.
+    /// What an error would have said of the first row that was skipped.
     pub(crate) fn first_flaw(&self) -> Option<&str> {
         self.first_flaw.as_deref()
     }
@@ -205,13 +211,10 @@ impl Sink {
     pub(crate) fn reject_row(&mut self, at: Place<'_>, problem: BadCell) -> Result<(), ReadError> {
         self.drop_unfinished_row();
         match self.on_bad_row {
-            OnBadRow::Fail => {
-                let file = at.file.to_owned();
-                Err(ReadError::BadRow { file, row: at.row, line: at.line, problem })
-            }
+            OnBadRow::Fail => Err(at.error(problem)),
             OnBadRow::Skip => {
                 self.skipped += 1;
-                self.first_flaw.get_or_insert_with(|| format!("{}: {problem}", at.row));
+                self.first_flaw.get_or_insert_with(|| at.error(problem).to_string());
                 Ok(())
             }
         }
@@ -254,7 +257,7 @@ pub(crate) fn parse_number(cell: &[u8]) -> Result<f64, Flaw> {
 
 /// True for the words that programs write for "no value here".
 pub(crate) fn is_missing_word(cell: &[u8]) -> bool {
-    const WORDS: [&str; 6] = ["na", "n/a", "nan", "null", "none", "-"];
+    const WORDS: [&str; 4] = ["na", "n/a", "nan", "null"];
     cell.is_empty() || WORDS.iter().any(|word| cell.eq_ignore_ascii_case(word.as_bytes()))
 }
 

@@ -160,7 +160,7 @@ impl Joined {
     /// Reads on, file after file, until the sink has `target` rows or the input ends.
     fn fill(&mut self, target: usize) -> Result<(), ReadError> {
         while self.sink.rows() < target {
-            // The sink is taken out while a reader, also part of self, writes to it.
+            // Opens the next file where needed; borrowed again below, apart from the sink.
             self.current()?;
             let Some(Part::Ready(reader)) = self.parts.front_mut() else {
                 break;

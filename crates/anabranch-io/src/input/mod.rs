@@ -129,7 +129,8 @@ fn decompress(body: Body) -> io::Result<Body> {
     let (head, body) = look(body)?;
     if head.starts_with(GZIP) {
         // Several members one after another are one file, as `cat a.gz b.gz` makes.
-        let decoder = flate2::read::MultiGzDecoder::new(io::BufReader::new(body.into_stream()));
+        let decoder =
+            flate2::read::MultiGzDecoder::new(io::BufReader::with_capacity(64 << 10, body.into_stream()));
         return Ok(Body::Stream(Peek::new(Box::new(decoder))));
     }
     if head.starts_with(ZSTD) {

@@ -110,7 +110,8 @@ fn an_input_without_rows_is_refused() {
     let all_bad = message_with("x,y\n1,\n,2\n", &skip);
     assert_eq!(
         all_bad,
-        "memory has no good rows: all 2 were skipped, the first because row 1: column \"y\" has no value"
+        "memory has no good rows: all 2 were skipped, \
+         the first was memory: row 1 (line 2), column \"y\" has no value"
     );
 }
 

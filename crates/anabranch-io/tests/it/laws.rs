@@ -126,7 +126,7 @@ fn rows_come_out_while_the_input_is_still_being_written() {
         });
         let options = ReadOptions { format: Some(format), ..Default::default() };
         let mut source = open(&[Input::Path(path)], &options).unwrap();
-        // Arrays come in pieces of a megabyte, so this one is only complete at its end.
+        // Arrays come in pieces of 65,536 numbers, so this one is only complete at its end.
         let early = if name == "npy" { 64 } else { 10 };
         assert_eq!(source.next_batch(early).unwrap().unwrap().n_rows(), early, "{name}");
         drop(done);

@@ -7,5 +7,7 @@ mod files;
 mod hostile;
 mod jsonl;
 mod laws;
+#[cfg(target_os = "linux")]
+mod memory;
 mod npy;
 mod support;

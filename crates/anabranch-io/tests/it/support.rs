@@ -111,8 +111,15 @@ pub(crate) fn record_batch(rows: &Rows) -> RecordBatch {
 }
 
 pub(crate) fn parquet(batch: &RecordBatch, compression: Compression) -> Vec<u8> {
-    let properties =
-        WriterProperties::builder().set_compression(compression).set_max_row_group_row_count(Some(7)).build();
+    parquet_grouped(batch, compression, 7)
+}
+
+/// Parquet with row groups of a given size.
+pub(crate) fn parquet_grouped(batch: &RecordBatch, compression: Compression, rows: usize) -> Vec<u8> {
+    let properties = WriterProperties::builder()
+        .set_compression(compression)
+        .set_max_row_group_row_count(Some(rows))
+        .build();
     let mut bytes = Vec::new();
     let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), Some(properties)).unwrap();
     writer.write(batch).unwrap();
@@ -120,16 +127,21 @@ pub(crate) fn parquet(batch: &RecordBatch, compression: Compression) -> Vec<u8> 
     bytes
 }
 
-/// The rows in several batches, so that batch ends fall inside ours.
-fn pieces(batch: &RecordBatch) -> Vec<RecordBatch> {
+/// The rows in batches of a given size.
+fn pieces(batch: &RecordBatch, rows: usize) -> Vec<RecordBatch> {
     let n = batch.num_rows();
-    (0..n.max(1)).step_by(5).map(|start| batch.slice(start, 5.min(n - start))).collect()
+    (0..n.max(1)).step_by(rows).map(|start| batch.slice(start, rows.min(n - start))).collect()
 }
 
+/// Small batches, so that their ends fall inside ours.
 pub(crate) fn arrow_file(batch: &RecordBatch) -> Vec<u8> {
+    arrow_in_batches(batch, 5)
+}
+
+pub(crate) fn arrow_in_batches(batch: &RecordBatch, rows: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = FileWriter::try_new(&mut bytes, &batch.schema()).unwrap();
-    pieces(batch).iter().for_each(|piece| writer.write(piece).unwrap());
+    pieces(batch, rows).iter().for_each(|piece| writer.write(piece).unwrap());
     writer.finish().unwrap();
     drop(writer);
     bytes
@@ -138,7 +150,7 @@ pub(crate) fn arrow_file(batch: &RecordBatch) -> Vec<u8> {
 pub(crate) fn arrow_stream(batch: &RecordBatch) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = StreamWriter::try_new(&mut bytes, &batch.schema()).unwrap();
-    pieces(batch).iter().for_each(|piece| writer.write(piece).unwrap());
+    pieces(batch, 5).iter().for_each(|piece| writer.write(piece).unwrap());
     writer.finish().unwrap();
     drop(writer);
     bytes

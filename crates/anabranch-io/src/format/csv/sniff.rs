@@ -5,29 +5,27 @@ use super::records::Split;
 /// Delimiters tried, the most telling first.
 const CANDIDATES: [u8; 3] = [b'\t', b';', b','];
 
-/// The candidate that both lines have equally often, else the commonest of the first line, else
-/// white space when both lines have as many words, else a comma.
+/// The first candidate that both lines have equally often, else white space when both lines have
+/// as many words, else the commonest candidate of the first line, else a comma.
 pub(super) fn delimiter(head: &[u8]) -> Split {
-    let mut lines =
-        head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).filter(|line| !line.is_empty());
+    let lines = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+    let mut lines = lines.filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default();
-    let second = lines.next();
+    let second = lines.next().unwrap_or(first);
     let count = |delimiter| count_outside_quotes(first, delimiter);
-    let agrees =
-        |delimiter| second.is_none_or(|line| count_outside_quotes(line, delimiter) == count(delimiter));
-    let commonest = |candidates: &mut dyn Iterator<Item = u8>| {
-        // max_by_key keeps the last of equals; reversed, that is the most telling.
-        candidates.filter(|&delimiter| count(delimiter) > 0).max_by_key(|&delimiter| count(delimiter))
-    };
-    let reversed = || CANDIDATES.into_iter().rev();
-    if let Some(byte) = commonest(&mut reversed().filter(|&delimiter| agrees(delimiter))) {
+    let agrees = |delimiter| count_outside_quotes(second, delimiter) == count(delimiter);
+    if let Some(byte) = CANDIDATES.into_iter().find(|&byte| count(byte) > 0 && agrees(byte)) {
         return Split::Byte(byte);
     }
-    let words = |line: &[u8]| line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count();
-    if words(first) > 1 && !first.contains(&b'"') && second.is_none_or(|line| words(line) == words(first)) {
+    if words(first) > 1 && words(second) == words(first) && !first.contains(&b'"') {
         return Split::Whitespace;
     }
-    Split::Byte(commonest(&mut reversed()).unwrap_or(b','))
+    let commonest = CANDIDATES.into_iter().filter(|&byte| count(byte) > 0).max_by_key(|&byte| count(byte));
+    Split::Byte(commonest.unwrap_or(b','))
+}
+
+fn words(line: &[u8]) -> usize {
+    line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count()
 }
 
 fn count_outside_quotes(line: &[u8], delimiter: u8) -> usize {
@@ -57,6 +55,8 @@ mod tests {
             ("\"a;b\",c\n1,2\n", Split::Byte(b',')),
             ("a, b\n1, 2\n", Split::Byte(b',')),
             ("first name;last, name\n1;2\n", Split::Byte(b';')),
+            ("x;y\n1,5;2,5\n", Split::Byte(b';')),
+            ("1,5;2,5\n1,5;3,5\n", Split::Byte(b';')),
             ("1,2", Split::Byte(b',')),
             ("", Split::Byte(b',')),
             ("a;b\n1;2;3\n", Split::Byte(b';')),

@@ -18,9 +18,9 @@ use crate::options::Format;
 use crate::rows::{Place, Sink};
 use crate::select::Header;
 
-/// Bytes read at a time; a Fortran array is read in pieces of each column, so it takes more.
-const PIECE_BYTES: usize = 1 << 20;
-const FORTRAN_PIECE_BYTES: usize = 16 << 20;
+/// Numbers decoded at a time; a Fortran array needs one read per column and piece, so it takes more.
+const PIECE: usize = 1 << 16;
+const FORTRAN_PIECE: usize = 1 << 18;
 
 /// Where the numbers are.
 enum Store {
@@ -145,10 +145,10 @@ impl NpyReader {
             return Ok(false);
         }
         let most = match self.npy.order {
-            Order::C => PIECE_BYTES,
-            Order::Fortran => FORTRAN_PIECE_BYTES,
+            Order::C => PIECE,
+            Order::Fortran => FORTRAN_PIECE,
         };
-        let rows = (most / self.npy.row_bytes()).max(1).min(usize::try_from(left).unwrap_or(usize::MAX));
+        let rows = (most / self.npy.columns).max(1).min(usize::try_from(left).unwrap_or(usize::MAX));
         let read = match self.npy.order {
             Order::C => self.load_rows(rows),
             Order::Fortran => self.load_columns(rows),
