@@ -1,6 +1,6 @@
 //! Laws of the log-partition function: predictive ratios, gradients, sums of increments.
 
-use anabranch::family::{AnyFamily, Family};
+use anabranch::family::{AnyFamily, Categorical, Family};
 
 use crate::cases::{cases, features_of, stats_of};
 
@@ -125,5 +125,18 @@ fn seed_distance_is_a_squared_distance() {
                 assert!((there - back).abs() <= ROUNDING * there, "{}", case.name);
             }
         }
+    }
+}
+
+#[test]
+fn codes_beyond_the_last_category_count_as_other() {
+    let family = Categorical::new(vec![vec![1.0, 1.0, 0.5]]).unwrap();
+    let other = features_of(&family, &[2.0]);
+    assert_eq!(other, [1.0, 0.0, 0.0, 1.0]);
+    let predictive = family.predictive(&[0.0; 4]);
+    for code in [3.0, 4.0, 1e15] {
+        assert_eq!(features_of(&family, &[code]), other);
+        assert_eq!(predictive.ln_density(&[code]), predictive.ln_density(&[2.0]));
+        assert_eq!(family.seed_distance(&[code], &[2.0]), 0.0);
     }
 }
