@@ -128,7 +128,8 @@ fn repair(dimensions: usize, psi: &mut [f64], factor: &mut [f64]) -> f64 {
         for j in i + 1..dimensions {
             let bound = diagonal(psi, i).sqrt() * diagonal(psi, j).sqrt();
             let ix = row_start(dimensions, i) + j - i;
-            psi[ix] = psi[ix].clamp(-bound, bound);
+            // Not `clamp`, which panics when the bound is NaN.
+            psi[ix] = psi[ix].max(-bound).min(bound);
         }
     }
     let mut share = FIRST_SHARE;
@@ -141,7 +142,7 @@ fn repair(dimensions: usize, psi: &mut [f64], factor: &mut [f64]) -> f64 {
         }
         share *= GROWTH;
     }
-    debug_assert!(false, "a dominant diagonal has a Cholesky factor");
+    debug_assert!(psi.iter().any(|v| !v.is_finite()), "a dominant diagonal has a Cholesky factor");
     factor.fill(0.0);
     let mut ln_determinant = 0.0;
     for i in 0..dimensions {

@@ -1,8 +1,8 @@
 //! Laws of the log-partition function: predictive ratios, gradients, sums of increments.
 
-use anabranch::family::{AnyFamily, Family};
+use anabranch::family::{AnyFamily, Categorical, Family};
 
-use crate::cases::{cases, features_of, stats_of};
+use crate::cases::{self, cases, features_of, stats_of};
 
 /// Roundings of differences of numbers near 100.
 const ROUNDING: f64 = 1e-11;
@@ -126,4 +126,33 @@ fn seed_distance_is_a_squared_distance() {
             }
         }
     }
+}
+
+#[test]
+fn codes_beyond_the_last_category_count_as_other() {
+    let family = Categorical::new(vec![vec![1.0, 1.0, 0.5]]).unwrap();
+    let other = features_of(&family, &[2.0]);
+    assert_eq!(other, [1.0, 0.0, 0.0, 1.0]);
+    let predictive = family.predictive(&[0.0; 4]);
+    for code in [3.0, 4.0, 1e15] {
+        assert_eq!(features_of(&family, &[code]), other);
+        assert_eq!(predictive.ln_density(&[code]), predictive.ln_density(&[2.0]));
+        assert_eq!(family.seed_distance(&[code], &[2.0]), 0.0);
+    }
+}
+
+#[test]
+fn seed_distances_are_those_of_each_family_s_geometry() {
+    let close =
+        |found: f64, expected: f64| assert!((found - expected).abs() < ROUNDING, "{found} {expected}");
+    // The frame of three columns scales by 0.8, 1.15, 1.5.
+    close(cases::gaussian(3).seed_distance(&[0.8, 0.0, 3.0], &[0.0; 3]), 1.0 + 4.0);
+    close(cases::spherical(2).seed_distance(&[1.7, 0.0], &[0.0, 1.7]), 2.0);
+    close(cases::bernoulli(3).seed_distance(&[1.0, 0.0, 1.0], &[0.0, 0.0, 0.0]), 2.0);
+    close(cases::poisson(2).seed_distance(&[9.0, 4.0], &[4.0, 4.0]), 1.0);
+    // Proportions, so the length of a row does not matter; disjoint rows are at distance 1.
+    let words = cases::multinomial(2);
+    close(words.seed_distance(&[1.0, 1.0], &[5.0, 5.0]), 0.0);
+    close(words.seed_distance(&[1.0, 0.0], &[0.0, 7.0]), 1.0);
+    close(words.seed_distance(&[0.0, 0.0], &[0.0, 7.0]), 1.0);
 }

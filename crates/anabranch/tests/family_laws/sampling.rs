@@ -1,6 +1,6 @@
 //! Samples follow the predictive, and summaries describe them.
 
-use anabranch::family::{AnyFamily, Family};
+use anabranch::family::{AnyFamily, Family, Frame, Gaussian, NormalInverseWishart};
 use anabranch_testkit::quadrature::integrate_interval;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -89,6 +89,24 @@ fn samples_of_a_vague_prior_fill_boxes_as_the_predictive_density_says() {
             let inside = |row: &&Vec<f64>| row.iter().all(|v| (from..to).contains(v));
             let share = draws.iter().filter(inside).count() as f64 / DRAWS as f64;
             assert!((share - expected).abs() < SHARE_TOLERANCE, "{}: {share} {expected}", family.name());
+        }
+    }
+}
+
+#[test]
+fn every_column_of_a_barely_proper_wishart_draw_has_the_marginal_of_one_column() {
+    // 0.3 degrees of freedom more than D − 1: χ²'s of 2.3, 1.3 and 0.3 in the wrong order would differ by column.
+    let prior =
+        |d: usize, dof: f64| NormalInverseWishart::with_diagonal_psi(vec![0.0; d], 1.0, &vec![1.0; d], dof);
+    let three = AnyFamily::from(Gaussian::new(Frame::identity(3), prior(3, 2.3)).unwrap());
+    let one = Gaussian::new(Frame::identity(1), prior(1, 0.3)).unwrap();
+    let density = one.predictive(&[0.0; 3]);
+    let draws = draws(&three, &vec![0.0; three.n_features()]);
+    for width in [1.0, 3.0, 10.0] {
+        let expected = integrate_interval(-width, width, 0.05, |x| density.ln_density(&[x]).exp());
+        for column in 0..3 {
+            let share = draws.iter().filter(|row| row[column].abs() < width).count() as f64 / DRAWS as f64;
+            assert!((share - expected).abs() < SHARE_TOLERANCE, "column {column}: {share} {expected}");
         }
     }
 }
