@@ -42,6 +42,14 @@ impl Failure {
         }
     }
 
+    /// The same message behind the name of a flag.
+    pub fn naming(self, flag: &str) -> Self {
+        match self {
+            Self::Input { message, hint } => Self::Input { message: format!("{flag}: {message}"), hint },
+            other => other,
+        }
+    }
+
     /// Something that is planned and not there.
     pub fn not_yet(what: &str) -> Self {
         Self::input(format!("{what} is not in this build yet"))

@@ -1,4 +1,59 @@
-//! The command `anabranch`: what it draws and prints.
+//! The command `anabranch`: what it understands, does, draws and prints.
 
+pub mod args;
+mod demo;
+mod evaluate;
+mod failure;
+mod fit;
+mod inspect;
 pub mod picture;
+mod predict;
+mod reading;
 pub mod report;
+mod resources;
+mod sample;
+mod stop;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use args::{Cli, Command};
+use failure::Failure;
+
+/// Parses the arguments, runs the command, and says how it went.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to standard output and are a success; everything else is the user's slip.
+            let code = if error.use_stderr() { 1 } else { 0 };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    match run(&cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::Demo(args) => demo::command(args),
+        Command::Fit(args) => fit::command(args),
+        Command::Predict(args) => predict::command(args),
+        Command::Inspect(args) => inspect::command(args),
+        Command::Sample(args) => sample::command(args),
+        Command::Completions(args) => {
+            clap_complete::generate(args.shell, &mut Cli::command(), "anabranch", &mut std::io::stdout());
+            Ok(())
+        }
+        Command::Experiment(_) => Err(Failure::not_yet("`experiment`")),
+        Command::Submit(_) => Err(Failure::not_yet("`submit`")),
+        Command::Worker(_) => Err(Failure::not_yet("`worker`")),
+        Command::Pull(_) => Err(Failure::not_yet("`pull`")),
+        Command::Status(_) => Err(Failure::not_yet("`status`")),
+        Command::Serve(_) => Err(Failure::not_yet("`serve`")),
+    }
+}

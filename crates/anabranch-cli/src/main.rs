@@ -1,5 +1,5 @@
 //! The command `anabranch`.
 
-fn main() {
-    println!("anabranch {}", env!("CARGO_PKG_VERSION"));
+fn main() -> std::process::ExitCode {
+    anabranch_cli::main()
 }

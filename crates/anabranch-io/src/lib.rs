@@ -36,6 +36,6 @@ mod source;
 pub mod vector;
 
 pub use error::{BadCell, ColumnRef, ReadError};
-pub use options::{Format, Input, OnBadRow, ReadOptions};
+pub use options::{ALL_COLUMNS, Format, Input, OnBadRow, ReadOptions};
 pub use schema::{Column, MAX_CATEGORIES, OTHER, Schema};
 pub use source::{Source, open};

@@ -118,6 +118,9 @@ pub enum OnBadRow {
     Skip,
 }
 
+/// Stands for every column in [`ReadOptions::categorical`].
+pub const ALL_COLUMNS: &str = "*";
+
 /// The choices of a reader. The default finds everything out by looking.
 #[derive(Clone, Debug, Default)]
 pub struct ReadOptions {
@@ -131,7 +134,7 @@ pub struct ReadOptions {
     pub has_header: Option<bool>,
     /// The delimiter of text; otherwise found by looking.
     pub delimiter: Option<u8>,
-    /// Columns whose cells are category labels, by name or 1-based position.
+    /// Columns whose cells are category labels, by name or 1-based position; [`ALL_COLUMNS`] means every one.
     pub categorical: Vec<String>,
     /// The schema of a fitted model: its columns in its order, its categories.
     pub expect: Option<Schema>,

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::error::{ColumnRef, ReadError};
-use crate::options::ReadOptions;
+use crate::options::{ALL_COLUMNS, ReadOptions};
 use crate::schema::{Column, Schema};
 
 /// The most columns a file may have: a hostile header must not make us allocate for more.
@@ -196,6 +196,10 @@ pub(crate) fn schema_of(
 ) -> Result<Schema, ReadError> {
     let mut categorical = HashSet::new();
     for name in &options.categorical {
+        if name == ALL_COLUMNS {
+            categorical.extend(0..header.width());
+            continue;
+        }
         categorical.insert(header.require(name.trim(), file)?);
     }
     let columns = chosen

@@ -4,5 +4,5 @@ pub mod assignment;
 pub mod expectation;
 pub mod generators;
 pub mod partitions;
-pub mod random;
 pub mod quadrature;
+pub mod random;

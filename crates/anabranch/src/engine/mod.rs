@@ -7,6 +7,7 @@
 //! `W` logical workers run on as many threads as there are: each holds one minibatch and the snapshot it took when it
 //! picked the minibatch up, so that a machine of two cores shows what forty would do.
 
+mod bootstrap;
 mod free;
 mod observer;
 mod turnstile;
@@ -17,6 +18,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+pub use bootstrap::bootstrap;
 pub use observer::{Event, Flow, Observer};
 
 use crate::batch::Batch;
@@ -164,15 +166,7 @@ impl<F: Family, P: Process> Shared<'_, F, P> {
 
     fn absorb(&self, job: Job, increment: infer::Increment, events: &Sender<Event>) {
         let outcome = self.central.absorb(job.id, increment, self.config.identification);
-        let snapshot = self.central.snapshot();
-        let event = Event {
-            batch: job.id,
-            rows: job.batch.n_rows() as u64,
-            version: snapshot.version(),
-            components: snapshot.components().len(),
-            mass: snapshot.mass(),
-            absorbed: outcome,
-        };
+        let event = Event::after(job.id, &job.batch, &self.central.snapshot(), outcome);
         // The observer outlives the workers unless it panicked, and then the scope passes that on.
         let _ = events.send(event);
     }

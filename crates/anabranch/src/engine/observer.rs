@@ -1,6 +1,10 @@
 //! One way to watch a run: progress bars, traces, checkpoints and live pages are observers.
 
+use crate::batch::Batch;
 use crate::central::{Absorbed, BatchId, Central};
+use crate::family::Family;
+use crate::posterior::Posterior;
+use crate::process::Process;
 
 /// One minibatch has joined the posterior.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,6 +21,25 @@ pub struct Event {
     pub mass: f64,
     /// Matchings, conflicts, and whether the minibatch counted.
     pub absorbed: Absorbed,
+}
+
+impl Event {
+    /// The event of a minibatch that has just joined.
+    pub(super) fn after<F: Family, P: Process>(
+        batch: BatchId,
+        rows: &Batch,
+        posterior: &Posterior<F, P>,
+        absorbed: Absorbed,
+    ) -> Self {
+        Self {
+            batch,
+            rows: rows.n_rows() as u64,
+            version: posterior.version(),
+            components: posterior.components().len(),
+            mass: posterior.mass(),
+            absorbed,
+        }
+    }
 }
 
 /// What an observer wants next.

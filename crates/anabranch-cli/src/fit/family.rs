@@ -1,0 +1,269 @@
+//! From `--family` and the prior flags to a family with its prior.
+
+use anabranch::batch::Batch;
+use anabranch::family::{
+    AnyFamily, Bernoulli, Block, Categorical, Diagonal, Family, Frame, Gaussian, Multinomial, NormalGamma,
+    NormalInverseWishart, Poisson, Product, Spherical, SphericalPrior,
+};
+use anabranch_io::vector::parse_vector;
+use anabranch_io::{ALL_COLUMNS, Schema};
+
+use crate::args::PriorArgs;
+use crate::failure::Failure;
+
+/// A family by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Gaussian,
+    Diagonal,
+    Spherical,
+    Bernoulli,
+    Categorical,
+    Poisson,
+    Multinomial,
+}
+
+const KINDS: [(&str, Kind); 7] = [
+    ("gaussian", Kind::Gaussian),
+    ("diagonal", Kind::Diagonal),
+    ("spherical", Kind::Spherical),
+    ("bernoulli", Kind::Bernoulli),
+    ("categorical", Kind::Categorical),
+    ("poisson", Kind::Poisson),
+    ("multinomial", Kind::Multinomial),
+];
+
+/// One part of `--family`: a kind, and its columns (none: all of them).
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Part {
+    kind: Kind,
+    columns: Vec<String>,
+}
+
+/// What `--family` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FamilySpec(Vec<Part>);
+
+impl FamilySpec {
+    /// Reads `gaussian` or `gaussian:a,b+categorical:c`.
+    pub fn parse(text: &str) -> Result<Self, Failure> {
+        let parts: Vec<Part> = text.split('+').map(parse_part).collect::<Result<_, _>>()?;
+        if parts.len() > 1 && parts.iter().any(|part| part.columns.is_empty()) {
+            return Err(Failure::input(format!("--family {text}: every part of several needs its columns"))
+                .with_hint("for example --family gaussian:height,weight+categorical:colour"));
+        }
+        Ok(Self(parts))
+    }
+
+    /// Columns whose cells are labels of categories, as the reader wants them.
+    pub fn categorical_columns(&self) -> Vec<String> {
+        let categorical = self.0.iter().filter(|part| part.kind == Kind::Categorical);
+        categorical
+            .flat_map(|part| match part.columns.is_empty() {
+                true => vec![ALL_COLUMNS.to_owned()],
+                false => part.columns.clone(),
+            })
+            .collect()
+    }
+
+    /// The columns that the parts name, in order; `None` when one family takes them all.
+    pub fn columns(&self) -> Option<Vec<String>> {
+        let named: Vec<String> = self.0.iter().flat_map(|part| part.columns.clone()).collect();
+        (!named.is_empty()).then_some(named)
+    }
+
+    /// The family, with the prior of the flags or one taken from the first rows.
+    pub fn build(&self, first: &Batch, schema: &Schema, prior: &PriorArgs) -> Result<AnyFamily, Failure> {
+        let given = prior.prior_mean.is_some()
+            || prior.prior_kappa.is_some()
+            || prior.prior_scale.is_some()
+            || prior.prior_dof.is_some();
+        if given && prior.prior.is_some() {
+            return Err(Failure::input("--prior auto and the other --prior flags exclude each other"));
+        }
+        match self.0.as_slice() {
+            [part] if given => with_prior(part.kind, first, prior),
+            [part] => Ok(from_rows(part.kind, first)?),
+            _ if given => Err(Failure::input("prior flags go with one family, not with several")
+                .with_hint("leave them out: the prior of each part is taken from the data")),
+            parts => product(parts, first, schema),
+        }
+    }
+}
+
+fn parse_part(text: &str) -> Result<Part, Failure> {
+    let (name, columns) = text.split_once(':').unwrap_or((text, ""));
+    let found = KINDS.iter().find(|(known, _)| *known == name.trim());
+    let Some((_, kind)) = found else {
+        let known: Vec<&str> = KINDS.iter().map(|(name, _)| *name).collect();
+        return Err(Failure::input(format!("unknown family `{}`", name.trim()))
+            .with_hint(format!("families are {}", known.join(", "))));
+    };
+    let columns = columns.split(',').map(str::trim).filter(|c| !c.is_empty()).map(str::to_owned).collect();
+    Ok(Part { kind: *kind, columns })
+}
+
+fn from_rows(kind: Kind, rows: &Batch) -> Result<AnyFamily, Failure> {
+    Ok(match kind {
+        Kind::Gaussian => AnyFamily::Gaussian(Gaussian::from_rows(rows)?),
+        Kind::Diagonal => AnyFamily::Diagonal(Diagonal::from_rows(rows)?),
+        Kind::Spherical => AnyFamily::Spherical(Spherical::from_rows(rows)?),
+        Kind::Bernoulli => AnyFamily::Bernoulli(Bernoulli::from_rows(rows)?),
+        Kind::Categorical => AnyFamily::Categorical(Categorical::from_rows(rows)?),
+        Kind::Poisson => AnyFamily::Poisson(Poisson::from_rows(rows)?),
+        Kind::Multinomial => AnyFamily::Multinomial(Multinomial::from_rows(rows)?),
+    })
+}
+
+fn product(parts: &[Part], first: &Batch, schema: &Schema) -> Result<AnyFamily, Failure> {
+    let mut blocks = Vec::with_capacity(parts.len());
+    for part in parts {
+        let columns: Vec<usize> = part
+            .columns
+            .iter()
+            .map(|name| {
+                schema.position(name).ok_or_else(|| Failure::input(format!("there is no column `{name}`")))
+            })
+            .collect::<Result<_, _>>()?;
+        let values = first.rows().flat_map(|row| columns.iter().map(|column| row[*column])).collect();
+        let rows = Batch::new(columns.len(), values).map_err(Failure::input)?;
+        blocks.push(Block { columns, family: from_rows(part.kind, &rows)? });
+    }
+    Ok(AnyFamily::Product(Product::new(blocks)?))
+}
+
+/// The flags with what the data say where a flag is missing.
+struct Given {
+    mean: Option<Vec<f64>>,
+    kappa: Option<f64>,
+    scale: Option<Vec<f64>>,
+    dof: Option<f64>,
+}
+
+fn with_prior(kind: Kind, first: &Batch, flags: &PriorArgs) -> Result<AnyFamily, Failure> {
+    let d = first.dimensions();
+    let vector = |flag: &str, value: &Option<String>| -> Result<Option<Vec<f64>>, Failure> {
+        let parsed = value.as_ref().map(|text| parse_vector(text, d)).transpose();
+        parsed.map_err(|error| Failure::from(error).naming(flag))
+    };
+    let given = Given {
+        mean: vector("--prior-mean", &flags.prior_mean)?,
+        kappa: flags.prior_kappa,
+        scale: vector("--prior-scale", &flags.prior_scale)?,
+        dof: flags.prior_dof,
+    };
+    match kind {
+        Kind::Gaussian | Kind::Diagonal | Kind::Spherical => normal(kind, first, given),
+        _ => counts(kind, first, given),
+    }
+}
+
+fn normal(kind: Kind, first: &Batch, given: Given) -> Result<AnyFamily, Failure> {
+    let d = first.dimensions();
+    let frame = match kind {
+        Kind::Spherical => Frame::isotropic_from_rows(first)?,
+        _ => Frame::from_rows(first)?,
+    };
+    let mean = given.mean.unwrap_or_else(|| frame.shift().to_vec());
+    let kappa = given.kappa.unwrap_or(0.1);
+    let spread = || frame.scale().iter().map(|s| 0.1 * s * s).collect();
+    let scale: Vec<f64> = given.scale.unwrap_or_else(spread);
+    Ok(match kind {
+        Kind::Gaussian => {
+            let dof = given.dof.unwrap_or(d as f64 + 2.0);
+            let prior = NormalInverseWishart::with_diagonal_psi(mean, kappa, &scale, dof);
+            AnyFamily::Gaussian(Gaussian::with_prior_in_data_units(frame, prior)?)
+        }
+        Kind::Diagonal => {
+            // In one column Ψ₀ and ν₀ of the inverse-Wishart are twice the rate and the shape of the precision.
+            let a = given.dof.unwrap_or(3.0) / 2.0;
+            let prior = mean.iter().zip(&scale).map(|(mean, scale)| NormalGamma {
+                mean: *mean,
+                kappa,
+                a,
+                b: scale / 2.0,
+            });
+            AnyFamily::Diagonal(Diagonal::with_prior_in_data_units(frame, prior.collect())?)
+        }
+        _ => {
+            let a = given.dof.unwrap_or(3.0) / 2.0;
+            let b = scale.iter().sum::<f64>() / d as f64 / 2.0;
+            AnyFamily::Spherical(Spherical::with_prior_in_data_units(
+                frame,
+                SphericalPrior { mean, kappa, a, b },
+            )?)
+        }
+    })
+}
+
+/// Families of counts: `--prior-mean` and `--prior-kappa` say what one would have seen and how often.
+fn counts(kind: Kind, first: &Batch, given: Given) -> Result<AnyFamily, Failure> {
+    if given.dof.is_some() {
+        return Err(Failure::input("--prior-dof goes with the gaussian, diagonal and spherical families"));
+    }
+    let d = first.dimensions();
+    let kappa = given.kappa.unwrap_or(1.0);
+    let default = from_rows(kind, first)?;
+    Ok(match (kind, default) {
+        (Kind::Bernoulli, _) => {
+            let mean = given.mean.unwrap_or_else(|| vec![0.5; d]);
+            let ones = mean.iter().map(|p| p * kappa).collect();
+            let zeros = mean.iter().map(|p| (1.0 - p) * kappa).collect();
+            AnyFamily::Bernoulli(Bernoulli::new(ones, zeros)?)
+        }
+        (Kind::Poisson, AnyFamily::Poisson(guess)) => {
+            let means = || guess.shape().iter().zip(guess.rate()).map(|(shape, rate)| shape / rate).collect();
+            let mean: Vec<f64> = given.mean.unwrap_or_else(means);
+            AnyFamily::Poisson(Poisson::new(mean.iter().map(|m| m * kappa).collect(), vec![kappa; d])?)
+        }
+        (Kind::Categorical, AnyFamily::Categorical(guess)) => {
+            let cells = guess.pseudo_counts().iter().enumerate();
+            let scale = given.scale.unwrap_or_else(|| vec![kappa; d]);
+            let counts = cells.map(|(column, cells)| vec![scale[column]; cells.len()]).collect();
+            AnyFamily::Categorical(Categorical::new(counts)?)
+        }
+        (Kind::Multinomial, AnyFamily::Multinomial(guess)) => {
+            let scale = given.scale.unwrap_or_else(|| vec![kappa; d]);
+            AnyFamily::Multinomial(Multinomial::new(scale, guess.typical_total())?)
+        }
+        (_, default) => default,
+    })
+}
+
+/// A name for people: `gaussian`, or the parts of a product.
+pub fn describe(family: &AnyFamily) -> String {
+    match family {
+        AnyFamily::Product(product) => {
+            let parts = product.blocks().iter();
+            parts
+                .map(|b| format!("{}×{}", b.family.name(), b.family.dimensions()))
+                .collect::<Vec<_>>()
+                .join(" + ")
+        }
+        other => other.name().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_product_names_its_columns() {
+        let spec = FamilySpec::parse("gaussian:a, b+categorical:c").unwrap();
+        assert_eq!(spec.columns().unwrap(), ["a", "b", "c"]);
+        assert_eq!(spec.categorical_columns(), ["c"]);
+    }
+
+    #[test]
+    fn an_unknown_family_lists_the_known_ones() {
+        let Failure::Input { message, hint } = FamilySpec::parse("gausian").unwrap_err() else { panic!() };
+        assert_eq!(message, "unknown family `gausian`");
+        assert!(hint.unwrap().contains("gaussian, diagonal"));
+    }
+
+    #[test]
+    fn parts_without_columns_are_refused() {
+        assert!(FamilySpec::parse("gaussian+poisson:c").is_err());
+    }
+}

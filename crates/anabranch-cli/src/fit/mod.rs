@@ -1,0 +1,132 @@
+//! `anabranch fit`: from files or standard input to a model.
+
+mod checkpoint;
+mod family;
+mod outcome;
+mod progress;
+mod session;
+mod summary;
+mod trace;
+mod watch;
+
+use anabranch::batch::Batch;
+use anabranch_io::labels::read_labels;
+use anabranch_io::{ReadOptions, Schema};
+
+pub use family::{FamilySpec, describe};
+pub use outcome::Outcome;
+pub use session::{Finished, Setup, run};
+pub use summary::{print_outcome, write_report};
+
+use crate::args::{Algorithm, FitArgs, ModelKind};
+use crate::evaluate::{Agreement, agreement};
+use crate::failure::Failure;
+use crate::reading;
+use checkpoint::Checkpoints;
+
+/// Runs the command.
+pub fn command(args: &FitArgs) -> Result<(), Failure> {
+    refuse_what_is_not_there(args)?;
+    let spec = FamilySpec::parse(&args.family)?;
+    let options = read_options(args, &spec)?;
+    let labels = labels(args)?;
+    let source = reading::open_inputs(&args.inputs, &options)?;
+    let test = read_test(args, &options, source.schema())?;
+    let checkpoints = args
+        .checkpoint
+        .as_deref()
+        .map(|folder| Checkpoints::new(folder, args.checkpoint_every))
+        .transpose()?;
+    let resumed = match (&checkpoints, args.resume) {
+        (Some(checkpoints), true) => checkpoints.load()?,
+        _ => None,
+    };
+    if args.resume && resumed.is_none() && !args.output.quiet {
+        eprintln!("no checkpoint yet: starting from the first row");
+    }
+    let build = |first: &Batch, schema: &Schema| spec.build(first, schema, &args.prior);
+    let setup = Setup { source, on_bad_row: options.on_bad_row, family: &build, test, checkpoints, resumed };
+    let finished = run(setup, &args.engine, &args.output)?;
+    let agreement = match labels {
+        Some(labels) => Some(agree_with_labels(args, &options, &finished, &labels)?),
+        None => None,
+    };
+    let outcome = Outcome::new(&finished, &args.engine, agreement);
+    if let Some(folder) = &args.output.report {
+        let title = format!("Clusters of {}", args.inputs.join(", "));
+        write_report(folder, &title, &finished, &outcome, None)?;
+    }
+    print_outcome(&outcome, &args.output)
+}
+
+fn refuse_what_is_not_there(args: &FitArgs) -> Result<(), Failure> {
+    match args.model {
+        ModelKind::Dp => {}
+        ModelKind::Py => return Err(Failure::not_yet("--model py")),
+        ModelKind::Hdp => return Err(Failure::not_yet("--model hdp")),
+        ModelKind::Bp => return Err(Failure::not_yet("--model bp")),
+    }
+    if args.algorithm != Algorithm::Sda {
+        return Err(Failure::not_yet("every --algorithm but sda"));
+    }
+    if args.discount.is_some() {
+        return Err(Failure::not_yet("--discount"));
+    }
+    match args.passes {
+        0 => Err(Failure::input("--passes 0 would learn nothing")),
+        1 => Ok(()),
+        _ => Err(Failure::not_yet("--passes beyond 1")),
+    }
+}
+
+fn read_options(args: &FitArgs, spec: &FamilySpec) -> Result<ReadOptions, Failure> {
+    let mut options = reading::options(&args.read)?;
+    options.categorical = spec.categorical_columns();
+    match (spec.columns(), &options.columns) {
+        (Some(_), Some(_)) => {
+            return Err(Failure::input("--columns and the columns of --family exclude each other")
+                .with_hint("name the columns in --family alone"));
+        }
+        (Some(columns), None) => options.columns = Some(columns),
+        (None, _) => {}
+    }
+    Ok(options)
+}
+
+fn labels(args: &FitArgs) -> Result<Option<Vec<i64>>, Failure> {
+    let Some(path) = &args.labels else { return Ok(None) };
+    if args.inputs.iter().any(|input| input == "-") {
+        return Err(Failure::input(
+            "--labels reads the input a second time, and standard input is gone by then",
+        )
+        .with_hint("give the input as a file"));
+    }
+    Ok(Some(read_labels(path)?))
+}
+
+fn read_test(args: &FitArgs, options: &ReadOptions, schema: &Schema) -> Result<Option<Batch>, Failure> {
+    let Some(test) = &args.test else { return Ok(None) };
+    // Categories grow while the input is read; the test file is read as the columns stand now.
+    let options =
+        ReadOptions { columns: None, expect: Some(schema.clone()), format: None, ..options.clone() };
+    let mut source = reading::open_inputs(std::slice::from_ref(test), &options)?;
+    Ok(Some(reading::read_all(source.as_mut())?))
+}
+
+fn agree_with_labels(
+    args: &FitArgs,
+    options: &ReadOptions,
+    finished: &Finished,
+    labels: &[i64],
+) -> Result<Agreement, Failure> {
+    let schema = finished.model.provenance.schema.clone();
+    let options = ReadOptions { expect: Some(schema), columns: None, ..options.clone() };
+    let mut source = reading::open_inputs(&args.inputs, &options)?;
+    agreement(finished.posterior(), source.as_mut(), labels)
+}
+
+/// What a source is called in messages about rows that differ in number.
+pub(crate) fn count_mismatch(rows: u64, labels: usize) -> Failure {
+    Failure::input(format!("--labels has {labels} labels, the input has {rows} rows"))
+        .with_hint("give one label for each row, in the same order, without skipped rows")
+}

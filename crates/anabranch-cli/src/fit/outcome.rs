@@ -1,0 +1,97 @@
+//! The result of a fit as one JSON object; the names of its fields are a contract.
+
+use anabranch::family::Family;
+use serde::Serialize;
+
+use super::session::{Finished, parallelism};
+use crate::args::EngineArgs;
+use crate::evaluate::Agreement;
+use crate::fit::describe;
+use crate::resources::peak_rss_bytes;
+
+/// What `fit --json` prints.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Rows absorbed.
+    pub observations: u64,
+    /// Columns of a row.
+    pub dimensions: usize,
+    /// Components of the model.
+    pub components: usize,
+    /// Components with an expected count of at least 1.
+    pub effective_components: usize,
+    /// Sum of the expected counts.
+    pub mass: f64,
+    /// Seconds of the fit, reading included, evaluation and reports not.
+    pub seconds: f64,
+    /// Processor seconds of the same.
+    pub cpu_seconds: f64,
+    /// Minibatches absorbed.
+    pub minibatches: u64,
+    /// Assignment problems solved.
+    pub matchings: u64,
+    /// Entries that had to be identified again.
+    pub conflicts: u64,
+    /// Bad rows left out.
+    pub skipped_rows: u64,
+    /// Mean log predictive density of a held-out row.
+    pub test_log_likelihood: Option<f64>,
+    /// Agreement with the true labels.
+    pub adjusted_rand: Option<f64>,
+    /// Agreement with the true labels.
+    pub normalized_mutual_information: Option<f64>,
+    /// The most memory held.
+    pub peak_rss_bytes: Option<u64>,
+    /// Threads that inferred.
+    pub threads: usize,
+    /// Logical workers.
+    pub workers: usize,
+    /// Seed.
+    pub seed: u64,
+    /// Algorithm.
+    pub algorithm: String,
+    /// Model.
+    pub model: &'static str,
+    /// Family.
+    pub family: String,
+    /// Concentration.
+    pub alpha: f64,
+    /// True when the run was stopped before the end of the input.
+    pub stopped: bool,
+    /// Version of the program.
+    pub version: &'static str,
+}
+
+impl Outcome {
+    /// Collects the figures of a finished run.
+    pub fn new(finished: &Finished, args: &EngineArgs, agreement: Option<Agreement>) -> Self {
+        let (posterior, provenance) = (finished.posterior(), &finished.model.provenance);
+        let (threads, workers) = parallelism(args);
+        Self {
+            observations: provenance.observations,
+            dimensions: posterior.family().dimensions(),
+            components: posterior.components().len(),
+            effective_components: posterior.effective_components(),
+            mass: posterior.expected_mass(),
+            seconds: finished.seconds,
+            cpu_seconds: finished.cpu_seconds,
+            minibatches: finished.minibatches,
+            matchings: provenance.matchings,
+            conflicts: provenance.conflicts,
+            skipped_rows: provenance.skipped_rows,
+            test_log_likelihood: finished.test_log_likelihood,
+            adjusted_rand: agreement.map(|a| a.adjusted_rand),
+            normalized_mutual_information: agreement.map(|a| a.normalized_mutual_information),
+            peak_rss_bytes: peak_rss_bytes(),
+            threads,
+            workers,
+            seed: provenance.seed,
+            algorithm: provenance.algorithm.clone(),
+            model: "dp",
+            family: describe(posterior.family()),
+            alpha: posterior.process().alpha(),
+            stopped: finished.stopped,
+            version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! One run from its first row to its model: what `fit` and `demo` share.
+
+use std::path::PathBuf;
+
+use anabranch::batch::Batch;
+use anabranch::central::Central;
+use anabranch::engine::{self, Config, Schedule};
+use anabranch::family::AnyFamily;
+use anabranch::identify::Identification;
+use anabranch::infer::Settings;
+use anabranch::posterior::{Posterior, Predictor};
+use anabranch::process::{Bound, Dirichlet};
+use anabranch_io::model::{Model, Provenance};
+use anabranch_io::{OnBadRow, Schema, Source};
+
+use super::checkpoint::Checkpoints;
+use super::progress::Progress;
+use super::trace::Trace;
+use super::watch::{Watch, Watched};
+use crate::args::{BoundKind, EngineArgs, OnOff, OutputArgs, ScheduleKind};
+use crate::failure::Failure;
+use crate::reading::{DomainFilter, Minibatches, RowSample};
+use crate::resources::Stopwatch;
+use crate::stop;
+
+/// Rows of the first minibatch unless told: enough for a hundred clusters in the plane.
+const DEFAULT_BOOTSTRAP: u32 = 5000;
+
+/// Rows that the report draws.
+const REPORT_ROWS: usize = 5000;
+
+/// Makes the family once the first rows are there.
+pub type FamilyBuilder<'a> = dyn Fn(&Batch, &Schema) -> Result<AnyFamily, Failure> + 'a;
+
+/// What a run needs besides its flags.
+pub struct Setup<'a> {
+    /// The rows.
+    pub source: Box<dyn Source>,
+    /// What to do with rows outside the family's domain.
+    pub on_bad_row: OnBadRow,
+    /// Makes the family from the first rows.
+    pub family: &'a FamilyBuilder<'a>,
+    /// Held-out rows.
+    pub test: Option<Batch>,
+    /// Where and how often to save the state.
+    pub checkpoints: Option<Checkpoints>,
+    /// A model to go on from.
+    pub resumed: Option<Model>,
+}
+
+/// A finished run.
+pub struct Finished {
+    /// The model.
+    pub model: Model,
+    /// The clock of the fit, stopped in effect: only read from now on.
+    pub seconds: f64,
+    /// Processor seconds of the fit.
+    pub cpu_seconds: f64,
+    /// Minibatches absorbed in this run and the ones before it.
+    pub minibatches: u64,
+    /// The (thinned) trace.
+    pub trace: Trace,
+    /// Mean log predictive density of the held-out rows.
+    pub test_log_likelihood: Option<f64>,
+    /// A sample of the rows, when a report was asked for.
+    pub sample: Option<RowSample>,
+    /// True when somebody asked to stop before the end.
+    pub stopped: bool,
+}
+
+impl Finished {
+    /// The posterior of the model.
+    pub fn posterior(&self) -> &Posterior<AnyFamily, Dirichlet> {
+        self.model.fold.posterior()
+    }
+}
+
+/// Threads and logical workers after their defaults.
+pub fn parallelism(args: &EngineArgs) -> (usize, usize) {
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let threads = args.threads.map_or(cores, |n| n as usize);
+    (threads, args.workers.map_or(threads, |n| n as usize))
+}
+
+/// Rows that are fitted alone before the workers start; the ablation shows nothing once everything is found.
+pub fn bootstrap_rows(args: &EngineArgs) -> usize {
+    let default = if args.identify == OnOff::Off { 0 } else { DEFAULT_BOOTSTRAP };
+    args.bootstrap.unwrap_or(default) as usize
+}
+
+fn config(args: &EngineArgs) -> Config {
+    let (threads, workers) = parallelism(args);
+    Config {
+        threads,
+        workers,
+        schedule: match args.schedule {
+            ScheduleKind::Free => Schedule::Free,
+            ScheduleKind::Deterministic => Schedule::Deterministic,
+        },
+        seed: args.seed,
+        identification: match args.identify {
+            OnOff::On => Identification::Optimal,
+            OnOff::Off => Identification::ByPosition,
+        },
+        inference: Settings { max_new: args.max_new, ..Settings::default() },
+    }
+}
+
+fn process(args: &EngineArgs) -> Result<Dirichlet, Failure> {
+    let bound = match args.bound {
+        BoundKind::Paper => Bound::Paper,
+        BoundKind::Conditional => Bound::Conditional,
+    };
+    Dirichlet::new(args.alpha, bound).map_err(|error| Failure::input(format!("--alpha: {error}")))
+}
+
+/// Runs a stream through the engine and writes what was asked for while it goes on.
+pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<Finished, Failure> {
+    stop::listen();
+    let process = process(args)?;
+    let config = config(args);
+    let mut watch = Stopwatch::start();
+    let names: Vec<String> = setup.source.schema().names().map(str::to_owned).collect();
+    let sample = output.report.is_some().then(|| RowSample::new(names.len(), REPORT_ROWS, args.seed));
+    let filter = DomainFilter::new(None, names, setup.on_bad_row);
+    let mut stream = Minibatches::new(setup.source, filter, args.batch_size as usize, sample);
+    let bootstrap = bootstrap_rows(args);
+    let first_rows = if bootstrap > 0 { bootstrap } else { args.batch_size as usize };
+    let trace = Trace::create(output.trace.as_deref())?;
+    let progress = Progress::new(output.quiet, stream.rows_hint());
+    let mut provenance = Provenance {
+        schema: stream.schema().clone(),
+        seed: args.seed,
+        bootstrap_rows: first_rows as u64,
+        batch_size: u64::from(args.batch_size),
+        observations: 0,
+        skipped_rows: 0,
+        matchings: 0,
+        conflicts: 0,
+        algorithm: "sda".into(),
+    };
+    let central = match setup.resumed {
+        Some(model) => {
+            check_same_run(&model.provenance, &provenance)?;
+            provenance = model.provenance;
+            stream.check_against(model.fold.posterior().family().clone());
+            stream.resume(model.fold.absorbed().clone(), provenance.bootstrap_rows)?;
+            Central::from_fold(model.fold)
+        }
+        None => {
+            let schema = stream.schema().clone();
+            let first =
+                stream.read_ahead(first_rows)?.ok_or_else(|| Failure::input("the input has no rows"))?;
+            let family = (setup.family)(first, &schema)?;
+            stream.check_against(family.clone());
+            Central::new(family, process)
+        }
+    };
+    let mut observer =
+        Watch::new(&mut watch, trace, progress, setup.test.as_ref(), setup.checkpoints, provenance);
+    if bootstrap > 0 && central.snapshot().version() == 0 {
+        engine::bootstrap(&central, &mut stream, &config, &mut observer)?;
+    }
+    let ran = engine::run(&central, &mut stream, &config, &mut observer);
+    let skipped = stream.skipped_rows();
+    let Watched { mut trace, mut provenance, checkpoints, stopped, failure } = observer.finish();
+    provenance.skipped_rows = skipped;
+    provenance.schema = stream.schema().clone();
+    let model = finalised(Model { provenance, fold: central.checkpoint() });
+    let (seconds, cpu_seconds) = (watch.seconds() - watch.seconds_aside(), watch.cpu_seconds());
+    // What was learned is kept also when the input turned out bad halfway: the state first, then the error.
+    if let Some(checkpoints) = &checkpoints {
+        checkpoints.save(&model)?;
+    }
+    ran?;
+    if let Some(path) = &output.out {
+        model.save(path)?;
+    }
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    let posterior = model.fold.posterior();
+    let test_log_likelihood =
+        setup.test.as_ref().and_then(|test| Predictor::new(posterior).mean_ln_density(test));
+    let minibatches = model.fold.absorbed().len();
+    trace.conclude(seconds, &model, test_log_likelihood)?;
+    let sample = stream.take_sample();
+    Ok(Finished { model, seconds, cpu_seconds, minibatches, trace, test_log_likelihood, sample, stopped })
+}
+
+/// Rows are unweighted here, so the mass is their number.
+pub(super) fn finalised(mut model: Model) -> Model {
+    model.provenance.observations = model.fold.posterior().mass().round() as u64;
+    model
+}
+
+fn check_same_run(stored: &Provenance, now: &Provenance) -> Result<(), Failure> {
+    let differs = |what: &str, then: String, now: String| {
+        Err(Failure::input(format!("the checkpoint was made with {what} {then}, this run has {now}"))
+            .with_hint("pass the same flags as before, or start anew without --resume"))
+    };
+    if stored.batch_size != now.batch_size {
+        return differs("--batch-size", stored.batch_size.to_string(), now.batch_size.to_string());
+    }
+    if stored.bootstrap_rows != now.bootstrap_rows {
+        return differs("--bootstrap", stored.bootstrap_rows.to_string(), now.bootstrap_rows.to_string());
+    }
+    if stored.seed != now.seed {
+        return differs("--seed", stored.seed.to_string(), now.seed.to_string());
+    }
+    let names = |provenance: &Provenance| provenance.schema.names().collect::<Vec<_>>().join(",");
+    if names(stored) != names(now) {
+        return differs("columns", names(stored), names(now));
+    }
+    Ok(())
+}
+
+/// Where the run's state is saved.
+pub(super) fn checkpoint_file(folder: &std::path::Path) -> PathBuf {
+    folder.join("checkpoint.anabranch")
+}

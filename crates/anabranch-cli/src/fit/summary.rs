@@ -1,0 +1,177 @@
+//! The result for people: a few lines on standard output, and the report.
+
+use std::io::Write;
+use std::path::Path;
+
+use anabranch::family::Family;
+use anabranch::posterior::Predictor;
+
+use super::outcome::Outcome;
+use super::session::Finished;
+use crate::args::OutputArgs;
+use crate::failure::Failure;
+use crate::picture::{grouped, significant};
+use crate::report::{
+    ComponentRow, Covariance, EllipseData, Projection, ReportData, ReportFiles, ScatterData, write,
+};
+
+/// Prints the outcome as JSON or as a few lines.
+pub fn print_outcome(outcome: &Outcome, output: &OutputArgs) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    if output.json {
+        let text = serde_json::to_string(outcome)
+            .map_err(|error| Failure::Internal { message: format!("cannot print the result: {error}") })?;
+        writeln!(out, "{text}")?;
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "{} rows × {} columns → {} components ({} with at least one row), {} family",
+        grouped(outcome.observations as f64),
+        outcome.dimensions,
+        grouped(outcome.components as f64),
+        grouped(outcome.effective_components as f64),
+        outcome.family
+    )?;
+    writeln!(
+        out,
+        "{:.2} s on {} threads ({:.2} processor seconds), {} minibatches, {} matchings, {} conflicts",
+        outcome.seconds,
+        outcome.threads,
+        outcome.cpu_seconds,
+        grouped(outcome.minibatches as f64),
+        grouped(outcome.matchings as f64),
+        grouped(outcome.conflicts as f64)
+    )?;
+    if outcome.skipped_rows > 0 {
+        writeln!(out, "{} bad rows skipped", grouped(outcome.skipped_rows as f64))?;
+    }
+    if let Some(likelihood) = outcome.test_log_likelihood {
+        writeln!(out, "held-out log-likelihood per row {likelihood:.4}")?;
+    }
+    if let (Some(rand), Some(nmi)) = (outcome.adjusted_rand, outcome.normalized_mutual_information) {
+        writeln!(
+            out,
+            "agreement with the labels: adjusted Rand {rand:.4}, normalized mutual information {nmi:.4}"
+        )?;
+    }
+    if let Some(path) = &output.out {
+        writeln!(out, "model: {}", path.display())?;
+    }
+    if let Some(folder) = &output.report {
+        writeln!(out, "report: {}", folder.join("report.html").display())?;
+    }
+    Ok(())
+}
+
+/// Writes the report of a finished run. `reference` is the likelihood of the mixture that made the data.
+pub fn write_report(
+    folder: &Path,
+    title: &str,
+    finished: &Finished,
+    outcome: &Outcome,
+    reference: Option<f64>,
+) -> Result<ReportFiles, Failure> {
+    let posterior = finished.posterior();
+    let total = posterior.mass().max(f64::MIN_POSITIVE);
+    let mut components: Vec<_> = posterior.components().iter().collect();
+    components.sort_by(|a, b| b.expected_count().total_cmp(&a.expected_count()));
+    let names: Vec<String> = finished.model.provenance.schema.names().map(str::to_owned).collect();
+    let (points, ellipses) = plane(finished, &names);
+    let table = components
+        .iter()
+        .map(|component| {
+            let summary = posterior.family().summary(&component.evidence().stats);
+            ComponentRow {
+                id: component.id().0,
+                count: component.expected_count(),
+                weight: component.expected_count() / total,
+                mean: summary.mean,
+                spread: summary.spread,
+            }
+        })
+        .collect();
+    let data = ReportData {
+        title: title.to_owned(),
+        subtitle: format!(
+            "Dirichlet process mixture, {} family, {} rows of {} columns, anabranch {}.",
+            outcome.family,
+            grouped(outcome.observations as f64),
+            outcome.dimensions,
+            outcome.version
+        ),
+        facts: facts(outcome),
+        points,
+        ellipses,
+        sizes: components.iter().map(|c| (c.id().0, c.expected_count())).collect(),
+        trace: finished.trace.rows().to_vec(),
+        reference_log_likelihood: reference,
+        component_table: table,
+        column_names: names,
+        warnings: warnings(outcome),
+    };
+    Ok(write(folder, &data)?)
+}
+
+fn facts(outcome: &Outcome) -> Vec<(String, String)> {
+    let mut facts = vec![
+        ("rows".to_owned(), grouped(outcome.observations as f64)),
+        ("components".to_owned(), grouped(outcome.components as f64)),
+        ("minibatches".to_owned(), grouped(outcome.minibatches as f64)),
+        ("matchings".to_owned(), grouped(outcome.matchings as f64)),
+        ("seconds".to_owned(), significant(outcome.seconds, 3)),
+    ];
+    if let Some(likelihood) = outcome.test_log_likelihood {
+        facts.push(("held-out log-likelihood".to_owned(), format!("{likelihood:.3}")));
+    }
+    if let Some(rand) = outcome.adjusted_rand {
+        facts.push(("adjusted Rand".to_owned(), format!("{rand:.3}")));
+    }
+    facts
+}
+
+fn warnings(outcome: &Outcome) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if outcome.stopped {
+        warnings.push("The run was stopped before the end of the input.".to_owned());
+    }
+    if outcome.skipped_rows > 0 {
+        warnings.push(format!("{} bad rows were skipped.", grouped(outcome.skipped_rows as f64)));
+    }
+    warnings
+}
+
+/// The sampled rows and the components in the plane of the two leading directions.
+fn plane(finished: &Finished, names: &[String]) -> (Option<ScatterData>, Vec<EllipseData>) {
+    let posterior = finished.posterior();
+    let dimensions = posterior.family().dimensions();
+    let Some(sample) = &finished.sample else { return (None, Vec::new()) };
+    let Some(projection) = Projection::fit(dimensions, sample.values()) else { return (None, Vec::new()) };
+    let predictor = Predictor::new(posterior);
+    let [x_label, y_label] = projection.labels(names);
+    let mut points = ScatterData { x_label, y_label, ..ScatterData::default() };
+    for row in sample.values().chunks_exact(dimensions) {
+        let [x, y] = projection.point(row);
+        points.x.push(x);
+        if dimensions > 1 {
+            points.y.push(y);
+        }
+        points.component.push(predictor.label(row).map(|id| id.0));
+    }
+    let total = posterior.mass().max(f64::MIN_POSITIVE);
+    let ellipses = posterior.components().iter().map(|component| {
+        let summary = posterior.family().summary(&component.evidence().stats);
+        let variances: Vec<f64> = summary.spread.iter().map(|s| s * s).collect();
+        let covariance = match &summary.covariance {
+            Some(full) => projection.covariance(Covariance::Full(full)),
+            None => projection.covariance(Covariance::Diagonal(&variances)),
+        };
+        EllipseData {
+            id: component.id().0,
+            weight: component.expected_count() / total,
+            mean: projection.point(&summary.mean),
+            covariance,
+        }
+    });
+    (Some(points), ellipses.collect())
+}

@@ -1,0 +1,131 @@
+//! `anabranch inspect`: what a model has learned.
+
+use std::io::Write;
+
+use anabranch::family::{Family, Summary};
+use anabranch::posterior::Component;
+use anabranch_io::model::Model;
+use serde::Serialize;
+
+use crate::args::InspectArgs;
+use crate::failure::Failure;
+use crate::fit::describe;
+use crate::picture::{grouped, significant};
+
+/// What `inspect --json` prints.
+#[derive(Serialize)]
+struct Inspection {
+    mass: f64,
+    observations: u64,
+    skipped_rows: u64,
+    model: &'static str,
+    family: String,
+    prior: serde_json::Value,
+    alpha: f64,
+    effective_components: usize,
+    minibatches: u64,
+    seed: u64,
+    algorithm: String,
+    columns: Vec<String>,
+    redirects: Vec<(u64, u64)>,
+    components: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    id: u64,
+    count: f64,
+    weight: f64,
+    #[serde(flatten)]
+    summary: Summary,
+}
+
+/// Runs the command.
+pub fn command(args: &InspectArgs) -> Result<(), Failure> {
+    let model = Model::load(&args.model)?;
+    let inspection = inspect(&model)?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let text = serde_json::to_string(&inspection)
+            .map_err(|error| Failure::Internal { message: format!("cannot print the model: {error}") })?;
+        writeln!(out, "{text}")?;
+        return Ok(());
+    }
+    print_table(&inspection, args.top, &mut out)
+}
+
+fn inspect(model: &Model) -> Result<Inspection, Failure> {
+    let (posterior, provenance) = (model.fold.posterior(), &model.provenance);
+    let mut components: Vec<&Component> = posterior.components().iter().map(|c| &**c).collect();
+    components.sort_by(|a, b| b.expected_count().total_cmp(&a.expected_count()).then(a.id().cmp(&b.id())));
+    let mass = posterior.expected_mass();
+    let prior = serde_json::to_value(posterior.family())
+        .map_err(|error| Failure::Internal { message: format!("cannot print the prior: {error}") })?;
+    Ok(Inspection {
+        mass,
+        observations: provenance.observations,
+        skipped_rows: provenance.skipped_rows,
+        model: "dp",
+        family: describe(posterior.family()),
+        prior,
+        alpha: posterior.process().alpha(),
+        effective_components: posterior.effective_components(),
+        minibatches: model.fold.absorbed().len(),
+        seed: provenance.seed,
+        algorithm: provenance.algorithm.clone(),
+        columns: provenance.schema.names().map(str::to_owned).collect(),
+        redirects: posterior.redirects().iter().map(|(from, into)| (from.0, into.0)).collect(),
+        components: components
+            .iter()
+            .map(|component| Row {
+                id: component.id().0,
+                count: component.expected_count(),
+                weight: component.expected_count() / mass.max(f64::MIN_POSITIVE),
+                summary: posterior.family().summary(&component.evidence().stats),
+            })
+            .collect(),
+    })
+}
+
+/// Columns of the data that a line has room for.
+const COLUMNS_SHOWN: usize = 6;
+
+fn print_table(inspection: &Inspection, top: usize, out: &mut impl Write) -> Result<(), Failure> {
+    writeln!(
+        out,
+        "{} rows, {} components ({} with at least one row), {} family, alpha {}",
+        grouped(inspection.observations as f64),
+        grouped(inspection.components.len() as f64),
+        grouped(inspection.effective_components as f64),
+        inspection.family,
+        inspection.alpha
+    )?;
+    let columns = inspection.columns.len().min(COLUMNS_SHOWN);
+    let mut head = vec!["id".to_owned(), "rows".to_owned(), "share".to_owned()];
+    head.extend(inspection.columns[..columns].iter().cloned());
+    let mut lines = vec![head];
+    for row in inspection.components.iter().take(top) {
+        let mut line =
+            vec![row.id.to_string(), grouped(row.count.round()), format!("{:.1} %", 100.0 * row.weight)];
+        let cells = row.summary.mean.iter().zip(&row.summary.spread).take(columns);
+        line.extend(
+            cells.map(|(mean, spread)| format!("{} ± {}", significant(*mean, 4), significant(*spread, 2))),
+        );
+        lines.push(line);
+    }
+    let n_cells = lines[0].len();
+    let width = |ix: usize| lines.iter().map(|line| line[ix].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..n_cells).map(width).collect();
+    for line in &lines {
+        let cells = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}"));
+        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  "))?;
+    }
+    let hidden = inspection.components.len().saturating_sub(top);
+    if hidden > 0 {
+        writeln!(out, "… and {} smaller ones (--top N shows more)", grouped(hidden as f64))?;
+    }
+    if inspection.columns.len() > columns {
+        writeln!(out, "columns are the first {columns} of {}; --json has all", inspection.columns.len())?;
+    }
+    Ok(())
+}

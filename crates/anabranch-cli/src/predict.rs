@@ -1,0 +1,90 @@
+//! `anabranch predict`: a label, the probabilities or the log density of each row.
+
+use std::io::{BufWriter, Write};
+
+use anabranch::batch::Batch;
+use anabranch::posterior::Predictor;
+use anabranch_io::ReadOptions;
+use anabranch_io::model::Model;
+
+use crate::args::PredictArgs;
+use crate::failure::Failure;
+use crate::reading::{DomainFilter, open_inputs, options};
+
+/// Rows that are read at a time.
+const ROWS_AT_ONCE: usize = 8192;
+
+/// Runs the command. One line is printed for each row, in order; skipped rows print nothing and are counted.
+pub fn command(args: &PredictArgs) -> Result<(), Failure> {
+    let model = Model::load(&args.model)?;
+    let schema = model.provenance.schema.clone();
+    let options = ReadOptions { expect: Some(schema.clone()), ..options(&args.read)? };
+    let mut source = open_inputs(&args.inputs, &options)?;
+    let posterior = model.fold.posterior();
+    let names = schema.names().map(str::to_owned).collect();
+    let mut filter = DomainFilter::new(Some(posterior.family().clone()), names, options.on_bad_row);
+    let predictor = Predictor::new(posterior);
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    if !args.json {
+        writeln!(out, "{}", header(args, &predictor))?;
+    }
+    let mut probabilities = Vec::new();
+    while let Some(batch) = source.next_batch(ROWS_AT_ONCE)? {
+        let batch = filter.filter(batch)?;
+        print_batch(args, &predictor, &batch, &mut probabilities, &mut out)?;
+    }
+    out.flush()?;
+    let skipped = source.skipped_rows() + filter.skipped();
+    if skipped > 0 {
+        eprintln!("{skipped} bad rows skipped");
+    }
+    Ok(())
+}
+
+fn header(args: &PredictArgs, predictor: &Predictor) -> String {
+    if args.proba {
+        predictor.ids().iter().map(|id| format!("component_{id}")).collect::<Vec<_>>().join(",")
+    } else if args.score {
+        "log_density".to_owned()
+    } else {
+        "component".to_owned()
+    }
+}
+
+fn print_batch(
+    args: &PredictArgs,
+    predictor: &Predictor,
+    batch: &Batch,
+    probabilities: &mut Vec<f64>,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    for row in batch.rows() {
+        if args.proba {
+            predictor.responsibilities(row, probabilities);
+            let cells: Vec<String> = probabilities.iter().map(f64::to_string).collect();
+            match args.json {
+                true => {
+                    let pairs = predictor.ids().iter().zip(&cells).map(|(id, p)| format!("\"{id}\":{p}"));
+                    writeln!(out, "{{\"probabilities\":{{{}}}}}", pairs.collect::<Vec<_>>().join(","))?;
+                }
+                false => writeln!(out, "{}", cells.join(","))?,
+            }
+            continue;
+        }
+        if args.score {
+            let density = predictor.ln_density(row);
+            match args.json {
+                true => writeln!(out, "{{\"log_density\":{}}}", serde_json::json!(density))?,
+                false => writeln!(out, "{density}")?,
+            }
+            continue;
+        }
+        let label = predictor.label(row).map_or_else(String::new, |id| id.to_string());
+        match args.json {
+            true if label.is_empty() => writeln!(out, "{{\"component\":null}}")?,
+            true => writeln!(out, "{{\"component\":{label}}}")?,
+            false => writeln!(out, "{label}")?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,256 @@
+//! From the reading flags to a stream of minibatches: rows checked against the family, named, and skipped on resume.
+
+use anabranch::batch::Batch;
+use anabranch::central::{BatchId, BatchSet};
+use anabranch::engine::BatchSource;
+use anabranch::family::{AnyFamily, Family};
+use anabranch_io::{Format, Input, OnBadRow, ReadOptions, Source, open};
+
+use crate::args::{BadRow, InputFormat, ReadArgs, YesNo};
+use crate::failure::Failure;
+
+/// The options of the reader.
+pub fn options(args: &ReadArgs) -> Result<ReadOptions, Failure> {
+    let format = match args.format {
+        None => None,
+        Some(InputFormat::Csv) => Some(Format::Csv),
+        Some(InputFormat::Tsv) => Some(Format::Tsv),
+        Some(InputFormat::Npy) => Some(Format::Npy),
+        Some(InputFormat::Parquet) => Some(Format::Parquet),
+        Some(InputFormat::Arrow) => Some(Format::Arrow),
+        Some(InputFormat::Jsonl) => Some(Format::Jsonl),
+        Some(InputFormat::Ldac | InputFormat::Uci) => return Err(Failure::not_yet("reading bags of words")),
+    };
+    let delimiter =
+        match args.delimiter {
+            None => None,
+            Some(c) => Some(u8::try_from(c).ok().filter(u8::is_ascii).ok_or_else(|| {
+                Failure::input(format!("--delimiter {c:?} is not a single ASCII character"))
+            })?),
+        };
+    Ok(ReadOptions {
+        format,
+        columns: args.columns.clone(),
+        on_bad_row: on_bad_row(args),
+        has_header: args.header.map(|header| header == YesNo::Yes),
+        delimiter,
+        ..ReadOptions::default()
+    })
+}
+
+fn on_bad_row(args: &ReadArgs) -> OnBadRow {
+    match args.on_bad_row {
+        BadRow::Fail => OnBadRow::Fail,
+        BadRow::Skip => OnBadRow::Skip,
+    }
+}
+
+/// Opens the inputs of a command.
+pub fn open_inputs(inputs: &[String], options: &ReadOptions) -> Result<Box<dyn Source>, Failure> {
+    let inputs: Vec<Input> = inputs.iter().map(|argument| Input::from_argument(argument)).collect();
+    if inputs.iter().filter(|input| matches!(input, Input::Stdin)).count() > 1 {
+        return Err(Failure::input("standard input can be read once, not twice"));
+    }
+    Ok(open(&inputs, options)?)
+}
+
+/// Everything that is left of a source, for data that must fit in memory.
+pub fn read_all(source: &mut dyn Source) -> Result<Batch, Failure> {
+    let mut values = Vec::new();
+    let dimensions = source.schema().dimensions();
+    while let Some(batch) = source.next_batch(8192)? {
+        values.extend_from_slice(batch.values());
+    }
+    Batch::new(dimensions, values).map_err(Failure::input)
+}
+
+/// Checks rows against a family's domain, after the reader has checked that they are numbers.
+#[derive(Clone, Debug)]
+pub struct DomainFilter {
+    /// `None` until the first rows have decided it.
+    family: Option<AnyFamily>,
+    columns: Vec<String>,
+    on_bad_row: OnBadRow,
+    rows_seen: u64,
+    skipped: u64,
+}
+
+impl DomainFilter {
+    /// For rows of these columns.
+    pub fn new(family: Option<AnyFamily>, columns: Vec<String>, on_bad_row: OnBadRow) -> Self {
+        Self { family, columns, on_bad_row, rows_seen: 0, skipped: 0 }
+    }
+
+    /// Rows left out so far.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Counts rows that were passed over without looking.
+    pub fn pass_over(&mut self, rows: u64) {
+        self.rows_seen += rows;
+    }
+
+    /// The rows that lie in the domain, or the first that does not.
+    pub fn filter(&mut self, batch: Batch) -> Result<Batch, Failure> {
+        let Some(family) = &self.family else { return Ok(batch) };
+        let first_row = self.rows_seen + 1;
+        self.rows_seen += batch.n_rows() as u64;
+        let bad: Vec<usize> =
+            (0..batch.n_rows()).filter(|row| family.check(batch.row(*row)).is_err()).collect();
+        let Some(first_bad) = bad.first() else { return Ok(batch) };
+        if self.on_bad_row == OnBadRow::Fail {
+            let fault = family.check(batch.row(*first_bad)).expect_err("it was found bad above");
+            let column =
+                self.columns.get(fault.column).map_or_else(|| fault.column.to_string(), Clone::clone);
+            return Err(Failure::input(format!(
+                "row {}, column \"{column}\": {} is not {}",
+                first_row + *first_bad as u64,
+                fault.value,
+                fault.expected
+            ))
+            .with_hint("choose another --family, or pass --on-bad-row skip"));
+        }
+        self.skipped += bad.len() as u64;
+        let mut bad = bad.into_iter().peekable();
+        let mut kept = Vec::with_capacity(batch.values().len());
+        for (row_ix, row) in batch.rows().enumerate() {
+            if bad.next_if_eq(&row_ix).is_none() {
+                kept.extend_from_slice(row);
+            }
+        }
+        Batch::new(batch.dimensions(), kept).map_err(Failure::input)
+    }
+}
+
+/// A stream cut into minibatches.
+pub struct Minibatches {
+    source: Box<dyn Source>,
+    filter: DomainFilter,
+    batch_size: usize,
+    next: u64,
+    absorbed: BatchSet,
+    sample: Option<RowSample>,
+    /// The first minibatch, when it was read ahead to look at the data and has still to be learned from.
+    ahead: Option<Batch>,
+}
+
+impl Minibatches {
+    /// A stream from its first row. Nothing is absorbed yet.
+    pub fn new(
+        source: Box<dyn Source>,
+        filter: DomainFilter,
+        batch_size: usize,
+        sample: Option<RowSample>,
+    ) -> Self {
+        Self { source, filter, batch_size, next: 0, absorbed: BatchSet::default(), sample, ahead: None }
+    }
+
+    /// Reads minibatch 0 of this many rows and keeps it for [`Minibatches::next`].
+    pub fn read_ahead(&mut self, rows: usize) -> Result<Option<&Batch>, Failure> {
+        self.ahead = self.source.next_batch(rows)?;
+        Ok(self.ahead.as_ref())
+    }
+
+    /// Passes over the minibatches that are in the journal already; minibatch 0 has `first_rows` rows.
+    pub fn resume(&mut self, absorbed: BatchSet, first_rows: u64) -> Result<(), Failure> {
+        if let Some((0, last)) = absorbed.runs().first().copied() {
+            let wanted = first_rows + last * self.batch_size as u64;
+            let passed = self.source.skip_rows(wanted)?;
+            self.filter.pass_over(passed);
+            self.next = last + 1;
+        }
+        self.absorbed = absorbed;
+        Ok(())
+    }
+
+    /// Rows of the whole input, when it says.
+    pub fn rows_hint(&self) -> Option<u64> {
+        self.source.rows_hint()
+    }
+
+    /// Replaces the family that rows are checked against.
+    pub fn check_against(&mut self, family: AnyFamily) {
+        self.filter.family = Some(family);
+    }
+
+    /// Rows left out by the reader and by the family's domain.
+    pub fn skipped_rows(&self) -> u64 {
+        self.source.skipped_rows() + self.filter.skipped()
+    }
+
+    /// The sample of rows, if one was asked for.
+    pub fn take_sample(&mut self) -> Option<RowSample> {
+        self.sample.take()
+    }
+
+    /// The columns, with every category seen so far.
+    pub fn schema(&self) -> &anabranch_io::Schema {
+        self.source.schema()
+    }
+}
+
+impl BatchSource for Minibatches {
+    type Error = Failure;
+
+    fn next(&mut self) -> Result<Option<(BatchId, Batch)>, Failure> {
+        loop {
+            let batch = match self.ahead.take() {
+                Some(batch) => Some(batch),
+                None => self.source.next_batch(self.batch_size)?,
+            };
+            let Some(batch) = batch else { return Ok(None) };
+            let id = BatchId(self.next);
+            self.next += 1;
+            if self.absorbed.contains(id) {
+                self.filter.pass_over(batch.n_rows() as u64);
+                continue;
+            }
+            let batch = self.filter.filter(batch)?;
+            if let Some(sample) = &mut self.sample {
+                sample.add(&batch);
+            }
+            return Ok(Some((id, batch)));
+        }
+    }
+}
+
+/// A uniform sample of the rows of a stream, of bounded size (Vitter's algorithm R).
+#[derive(Clone, Debug)]
+pub struct RowSample {
+    rows: Vec<f64>,
+    dimensions: usize,
+    capacity: usize,
+    seen: u64,
+    rng: rand_xoshiro::Xoshiro256PlusPlus,
+}
+
+impl RowSample {
+    /// Keeps up to `capacity` rows.
+    pub fn new(dimensions: usize, capacity: usize, seed: u64) -> Self {
+        use rand::SeedableRng;
+        let rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5A11);
+        Self { rows: Vec::new(), dimensions, capacity, seen: 0, rng }
+    }
+
+    /// Gives every row of the batch the same chance as all before it.
+    pub fn add(&mut self, batch: &Batch) {
+        use rand::RngExt;
+        for row in batch.rows() {
+            self.seen += 1;
+            if self.rows.len() < self.capacity * self.dimensions {
+                self.rows.extend_from_slice(row);
+                continue;
+            }
+            let place = self.rng.random_range(0..self.seen) as usize;
+            if place < self.capacity {
+                self.rows[place * self.dimensions..(place + 1) * self.dimensions].copy_from_slice(row);
+            }
+        }
+    }
+
+    /// The sampled rows, one after another.
+    pub fn values(&self) -> &[f64] {
+        &self.rows
+    }
+}
