@@ -3,6 +3,90 @@
 //! Workers leave the central posterior with a minibatch of data, learn on their own, and rejoin it: without a learning
 //! rate, without a fixed number of clusters, and without waiting for each other (Campbell, Straub, Fisher and How,
 //! *Streaming, Distributed Variational Inference for Bayesian Nonparametrics*, 2015).
+//!
+//! This crate is the mathematics and the in-process engine: synchronous, no files, no sockets, no clock. Files are read
+//! and models are stored by `anabranch-io`; the command is `anabranch-cli`.
+//!
+//! # Quick start
+//!
+//! ```
+//! use anabranch::batch::Batch;
+//! use anabranch::central::Central;
+//! use anabranch::engine::{self, Config, Schedule};
+//! use anabranch::family::Gaussian;
+//! use anabranch::posterior::Predictor;
+//! use anabranch::process::{Bound, Dirichlet};
+//!
+//! // Two clusters on a line, near 0 and near 10, in 20 minibatches of 100 rows.
+//! let minibatch = |b: u32| {
+//!     let rows = (0..100).map(|i| f64::from(i % 2) * 10.0 + f64::from((i * 7 + b * 3) % 20) / 20.0);
+//!     Batch::new(1, rows.collect())
+//! };
+//! let batches = (0..20).map(minibatch).collect::<Result<Vec<_>, _>>()?;
+//! let family = Gaussian::from_rows(&batches[0])?;
+//! let central = Central::new(family, Dirichlet::new(5.0, Bound::Paper)?);
+//!
+//! // The first minibatch alone, then four workers; the observer `()` watches nothing.
+//! let config = Config { schedule: Schedule::Deterministic, workers: 4, ..Config::default() };
+//! let mut source = batches.into_iter().enumerate();
+//! engine::bootstrap(&central, &mut source, &config, &mut ())?;
+//! engine::run(&central, &mut source, &config, &mut ())?;
+//!
+//! let posterior = central.snapshot();
+//! assert_eq!(posterior.mass(), 2000.0);
+//! let predictor = Predictor::new(&posterior);
+//! assert_ne!(predictor.label(&[0.5]), predictor.label(&[10.5]));
+//! assert!(predictor.ln_density(&[0.5]) > predictor.ln_density(&[5.0]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Architecture
+//!
+//! ```text
+//! source ──minibatch──▶ worker ─────────────────────────▶ central
+//! (engine)              1. take a snapshot q_o            3. identify: which new component is which   σ*
+//!                          posterior/  (never waits)         identify/
+//!                       2. infer an increment Δ           4. absorb: q ← q_i + Δ through σ*
+//!                          infer/                            central/
+//! ```
+//!
+//! The four steps are those of the paper's Figure 1. A model is a family (what a component is) and a process (how many
+//! there are); everything else is generic over the two.
+//!
+//! # Map
+//!
+//! | module | the question it answers |
+//! |---|---|
+//! | [`batch`] | what is a row, and is it fit to be learned from? |
+//! | [`family`] | what is a component? |
+//! | [`process`] | how many components are there? |
+//! | [`posterior`] | what is known so far, and what does it predict? |
+//! | [`infer`] | what does one minibatch teach? |
+//! | [`identify`] | which new component of a worker is which new component of the centre? |
+//! | [`central`] | in which order do increments join, and which of them count? |
+//! | [`engine`] | who runs when? |
+//! | [`metric`] | how well does a clustering agree with known labels? |
+//! | [`math`] | what is computed in the innermost loops? |
+//!
+//! # Promises
+//!
+//! - **MASS** the expected counts add up to the weight of the rows absorbed ([`Posterior::expected_mass`]).
+//! - **ONCE** a minibatch counts once, however often it is delivered ([`BatchSet`]).
+//! - **SIGMA** no two components of a worker join the same one of the centre ([`Correspondence`]).
+//! - **ORDER** entries that touch only existing components commute ([`Evidence::absorb`]).
+//! - **IDENT** an id never changes its meaning; a retired id redirects ([`Posterior::resolve`]).
+//! - **PROPER** parameters stay in the family's domain ([`Family`]).
+//! - **BOUND** the score of a partition is a lower bound ([`Dirichlet`]).
+//! - **ELBO** the objective of a minibatch never falls while its components stay the same ([`InferenceReport`]).
+//!
+//! [`Posterior::expected_mass`]: posterior::Posterior::expected_mass
+//! [`Posterior::resolve`]: posterior::Posterior::resolve
+//! [`BatchSet`]: central::BatchSet
+//! [`Correspondence`]: identify::Correspondence
+//! [`Evidence::absorb`]: posterior::Evidence::absorb
+//! [`Family`]: family::Family
+//! [`Dirichlet`]: process::Dirichlet
+//! [`InferenceReport`]: infer::InferenceReport
 
 pub mod batch;
 pub mod central;
