@@ -5,3 +5,4 @@ pub mod expectation;
 pub mod generators;
 pub mod partitions;
 pub mod random;
+pub mod streams;
