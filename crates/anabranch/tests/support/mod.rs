@@ -1,6 +1,8 @@
 //! What the engine's tests share: a model of every family with rows for it, batches, and the invariants as assertions.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub(crate) mod hooked;
+
 use std::collections::BTreeSet;
 
 use anabranch::batch::Batch;
