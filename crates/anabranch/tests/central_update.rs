@@ -19,6 +19,8 @@ use support::{assert_snapshot_invariants, certain, fingerprint, process};
 const VECTOR_TOLERANCE: f64 = 1e-9;
 
 type Journal<F> = Fold<F, Dirichlet>;
+/// Statistics of a natural parameter and the prior's.
+type ReadStatistics = fn(&Value, &Value) -> Vec<f64>;
 
 #[derive(Deserialize)]
 struct Labels {
@@ -125,7 +127,7 @@ fn founded<F: Family>(family: F, process: Dirichlet, components: Vec<Evidence>) 
 }
 
 fn check_identified(v: &Identified) {
-    let (family, stats): (AnyFamily, fn(&Value, &Value) -> Vec<f64>) = match v.family.as_str() {
+    let (family, stats): (AnyFamily, ReadStatistics) = match v.family.as_str() {
         "niw" => (wishart_family(&v.eta0), wishart_stats),
         _ => (Multinomial::new(flatten(&v.eta0), 1.0).unwrap().into(), |eta, eta0| {
             // The vectors keep only the counts of words; the number of rows does not matter to a multinomial.
