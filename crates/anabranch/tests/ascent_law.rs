@@ -125,7 +125,7 @@ fn the_objective_never_falls_with_weights() {
 #[test]
 fn whole_weights_are_repetitions() {
     let rows = rows_of(Columns::Reals, 4, 30, 3, 2);
-    let snapshot = trained(default_family("gaussian", &rows), &[rows.clone()]);
+    let snapshot = trained(default_family("gaussian", &rows), std::slice::from_ref(&rows));
     let still = Settings { max_new: 0, ..settings() };
     let weighted = rows.clone().with_weights(vec![3.0; 30]).unwrap();
     let repeated: Vec<f64> = rows.rows().flat_map(|row| [row; 3]).flatten().copied().collect();
@@ -189,7 +189,7 @@ fn awkward_minibatches_are_lawful_for_every_continuous_family() {
             let family = default_family(name, &batch);
             let what = format!("{name}, {what}");
             assert_lawful(&prior(family.clone()), &batch, &settings(), &what);
-            assert_lawful(&trained(family, &[batch.clone()]), &batch, &settings(), &what);
+            assert_lawful(&trained(family, std::slice::from_ref(&batch)), &batch, &settings(), &what);
         }
     }
 }
@@ -229,7 +229,7 @@ fn without_births_the_rows_still_go_somewhere() {
         ] {
             let first = assert_lawful(&prior(family.clone()), &rows, &closed, name);
             assert!(!first.new.is_empty(), "{name}: the first rows need a component");
-            let known = trained(family.clone(), &[rows.clone()]);
+            let known = trained(family.clone(), std::slice::from_ref(&rows));
             let later = assert_lawful(&known, &rows, &closed, name);
             assert!(later.new.is_empty() || closed.max_iterations == 0, "{name}: {closed:?}");
         }
@@ -255,7 +255,7 @@ fn surplus_components_are_emptied_back_and_not_dropped() {
         for batch in cut(&Batch::new(2, data.clone()).unwrap(), size) {
             // A component for nearly every row is proposed, so that most of them end below one row.
             let many = Settings { max_new: 50, birth_threshold: 0.0, ..settings() };
-            let snapshot = trained(default_family("gaussian", &batch), &[batch.clone()]);
+            let snapshot = trained(default_family("gaussian", &batch), std::slice::from_ref(&batch));
             let (increment, report) = learn(&snapshot, &batch, &many, 5);
             assert_one_state(&increment, snapshot.family(), &batch, "surplus");
             assert_eq!(report.proposed - report.emptied - report.merged, increment.new.len());

@@ -6,13 +6,13 @@ pub(crate) mod hooked;
 use std::collections::BTreeSet;
 
 use anabranch::batch::Batch;
-use anabranch::central::{BatchId, Fold};
+use anabranch::central::{Absorb, BatchId, Entry, Fold};
 use anabranch::engine::BatchSource;
 use anabranch::family::{
     AnyFamily, Bernoulli, Block, Categorical, Diagonal, Family, Gaussian, Multinomial, Poisson, Product,
     Spherical,
 };
-use anabranch::identify::ComponentId;
+use anabranch::identify::{ComponentId, Target};
 use anabranch::posterior::{Evidence, Posterior};
 use anabranch::process::{Bound, Dirichlet, LabelStatistics, Process};
 use anabranch_testkit::streams::{Columns, stream};
@@ -134,6 +134,31 @@ pub(crate) fn certain(count: f64, rest: &[f64]) -> Evidence {
     let mut labels = LabelStatistics::default();
     labels.observe(1.0, count);
     Evidence { stats: std::iter::once(count).chain(rest.iter().copied()).collect(), labels }
+}
+
+/// An entry whose mass is that of its evidence.
+pub(crate) fn absorb(
+    batch: u64,
+    base: u64,
+    existing: Vec<(u64, Evidence)>,
+    new: Vec<(Target, Evidence)>,
+) -> Absorb {
+    let counts = existing.iter().map(|(_, e)| e).chain(new.iter().map(|(_, e)| e));
+    let mass = counts.map(|e| e.labels.expected_count).sum();
+    let existing = existing.into_iter().map(|(id, e)| (ComponentId(id), e)).collect();
+    Absorb { batch: BatchId(batch), base, mass, existing, new }
+}
+
+/// A journal whose first entry creates these components.
+pub(crate) fn founded<F: Family>(
+    family: F,
+    process: Dirichlet,
+    components: Vec<Evidence>,
+) -> Fold<F, Dirichlet> {
+    let mut fold = Fold::new(family, process);
+    let new = components.into_iter().map(|e| (Target::New, e)).collect();
+    fold.apply(&Entry::Absorb(absorb(0, 0, vec![], new))).unwrap();
+    fold
 }
 
 /// MASS, IDENT and PROPER of a snapshot.
