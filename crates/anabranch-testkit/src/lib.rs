@@ -6,3 +6,4 @@ pub mod generators;
 pub mod partitions;
 pub mod quadrature;
 pub mod random;
+pub mod streams;

@@ -10,8 +10,8 @@ use safetensors::tensor::{Dtype, SafeTensors};
 
 use super::{FORMAT_VERSION, Header, Model, ModelFault, checksum, tensor};
 
-/// Columns of a family are bounded by the file that described them; this guards arithmetic on sizes.
-const MAX_ID: u64 = u64::MAX - 1;
+/// No journal gets this far: a file that counts higher would make the next addition overflow.
+const MAX_COUNT: u64 = 1 << 62;
 
 pub(super) fn decode(bytes: &[u8]) -> Result<Model, ModelFault> {
     let not_a_model = |reason: &str| ModelFault::NotAModel(reason.to_owned());
@@ -48,6 +48,11 @@ fn assemble(
     if header.model != "dp" {
         return Err(ModelFault::NotAModel(format!("its model `{}` is not in this build", header.model)));
     }
+    check_counts(&header)?;
+    let (columns, dimensions) = (header.provenance.schema.dimensions(), header.family.dimensions());
+    if columns != dimensions {
+        return Err(damaged(format!("the schema has {columns} columns, the family {dimensions}")));
+    }
     let n_features = header.family.n_features();
     let (ids, born) = (integers(id, 1)?, integers(born, 1)?);
     let (labels, stats) = (floats(labels, 3)?, floats(stats, n_features)?);
@@ -55,7 +60,7 @@ fn assemble(
     if born.len() != n || labels.len() != n * 3 || stats.len() != n * n_features {
         return Err(damaged("the tensors have different numbers of components".into()));
     }
-    if ids.iter().any(|id| *id >= header.next_id) || header.next_id > MAX_ID {
+    if ids.iter().any(|id| *id >= header.next_id) {
         return Err(damaged("an id has not been given out yet".into()));
     }
     let mut components = Vec::with_capacity(n);
@@ -72,7 +77,10 @@ fn assemble(
         .chunks_exact(2)
         .map(|pair| (ComponentId(pair[0]), ComponentId(pair[1])))
         .collect();
-    let runs = integers(absorbed, 2)?.chunks_exact(2).map(|run| (run[0], run[1])).collect();
+    let runs: Vec<_> = integers(absorbed, 2)?.chunks_exact(2).map(|run| (run[0], run[1])).collect();
+    if runs.last().is_some_and(|(_, last)| *last > MAX_COUNT) {
+        return Err(damaged("a minibatch has an impossible number".into()));
+    }
     let absorbed = BatchSet::from_runs(runs).ok_or_else(|| damaged("the minibatch runs overlap".into()))?;
     let posterior = Posterior::restore(Parts {
         version: header.version,
@@ -83,6 +91,25 @@ fn assemble(
         mass: header.mass,
     })?;
     Ok(Model { fold: Fold::resume(posterior, absorbed, header.next_id), provenance: header.provenance })
+}
+
+/// Whoever goes on from this model adds to these numbers.
+fn check_counts(header: &Header) -> Result<(), ModelFault> {
+    let made = &header.provenance;
+    let counts = [
+        header.version,
+        header.next_id,
+        made.bootstrap_rows,
+        made.batch_size,
+        made.observations,
+        made.skipped_rows,
+        made.matchings,
+        made.conflicts,
+    ];
+    match counts.into_iter().find(|count| *count > MAX_COUNT) {
+        Some(count) => Err(damaged(format!("it counts up to {count}"))),
+        None => Ok(()),
+    }
 }
 
 fn damaged(reason: String) -> ModelFault {

@@ -1,10 +1,21 @@
-//! A model as bytes.
+//! A model as bytes: the same bytes for the same model, always.
+//!
+//! ```text
+//! length of the index (u64)   index (JSON, padded with spaces to 8 bytes)   tensors
+//! ```
+//!
+//! The index is written here and not by the safetensors crate, which takes the metadata from a hash map: the order
+//! of its words would differ from run to run.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
-use safetensors::tensor::{Dtype, TensorView, serialize};
+use safetensors::tensor::{Dtype, TensorInfo};
+use serde_json::json;
 
 use super::{FORMAT_VERSION, Header, Model, checksum, tensor};
+
+/// Tensors start at a multiple of the size of a number.
+const ALIGNMENT: usize = 8;
 
 /// The bytes of one tensor with its type and shape.
 struct Block {
@@ -28,17 +39,25 @@ pub(super) fn encode(model: &Model) -> Vec<u8> {
     };
     let header = serde_json::to_string(&header).expect("a header holds only text, numbers and lists");
     let blocks = blocks(model);
-    let metadata = HashMap::from([
-        ("format".to_owned(), "anabranch-model".to_owned()),
-        ("version".to_owned(), FORMAT_VERSION.to_string()),
-        ("crc32".to_owned(), checksum(&header, blocks.iter().map(|b| b.bytes.as_slice()))),
-        ("header".to_owned(), header),
-    ]);
-    let views = blocks.iter().map(|block| {
-        let view = TensorView::new(block.dtype, block.shape.clone(), &block.bytes);
-        (block.name, view.expect("shape and length come from the same list"))
+    let words = json!({
+        "format": "anabranch-model",
+        "version": FORMAT_VERSION.to_string(),
+        "crc32": checksum(&header, blocks.iter().map(|b| b.bytes.as_slice())),
+        "header": header,
     });
-    serialize(views, Some(metadata)).expect("names are distinct and views are sound")
+    let mut index = BTreeMap::from([("__metadata__", words)]);
+    let mut offset = 0;
+    for block in &blocks {
+        let data_offsets = (offset, offset + block.bytes.len());
+        let info = TensorInfo { dtype: block.dtype, shape: block.shape.clone(), data_offsets };
+        index.insert(block.name, json!(info));
+        offset += block.bytes.len();
+    }
+    let mut index = serde_json::to_vec(&index).expect("an index holds only text, numbers and lists");
+    index.resize(index.len().next_multiple_of(ALIGNMENT), b' ');
+    let length = (index.len() as u64).to_le_bytes();
+    let tensors = blocks.iter().map(|block| block.bytes.as_slice());
+    [&length[..], &index].into_iter().chain(tensors).collect::<Vec<_>>().concat()
 }
 
 /// In the order of [`tensor::ALL`].

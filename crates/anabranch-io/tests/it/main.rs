@@ -4,7 +4,9 @@ mod categories;
 mod columnar;
 mod csv;
 mod files;
+mod fuzz_seeds;
 mod hostile;
+mod hostile_model;
 mod jsonl;
 mod laws;
 #[cfg(target_os = "linux")]

@@ -19,7 +19,7 @@ use crate::identify::{self, Identification};
 use crate::infer::Increment;
 use crate::posterior::Posterior;
 use crate::process::Process;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, switch_point};
 
 /// What became of an increment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +55,7 @@ impl<F: Family, P: Process> Central<F, P> {
 
     /// The newest posterior. Never waits, whatever the writers do.
     pub fn snapshot(&self) -> Arc<Posterior<F, P>> {
+        switch_point();
         self.snapshot.load_full()
     }
 
@@ -67,6 +68,7 @@ impl<F: Family, P: Process> Central<F, P> {
     pub fn append(&self, entry: &Entry<F, P>) -> Result<(), Void> {
         let mut fold = self.fold.lock().expect("no holder of this lock panics");
         fold.apply(entry)?;
+        switch_point();
         self.snapshot.store(Arc::new(fold.posterior().clone()));
         Ok(())
     }

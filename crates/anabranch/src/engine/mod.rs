@@ -117,24 +117,28 @@ where
     P: Process,
     S: BatchSource,
 {
-    let stop = AtomicBool::new(false);
+    let stop = &AtomicBool::new(false);
     let threads = config.threads.clamp(1, config.workers.max(1));
     let shared = Shared { central, config };
     let (to_workers, jobs) = bounded::<Job>(2 * threads);
     let (to_observer, events) = bounded::<Event>(1024);
     std::thread::scope(|scope| {
-        let reader = scope.spawn(|| read(source, to_workers, &stop));
+        let reader = scope.spawn(|| read(source, to_workers, stop));
         let free = free::InFlight::new(config.workers.max(1));
         let turnstile = turnstile::Turnstile::new(config.workers.max(1), central.snapshot());
         for _ in 0..threads {
             let (jobs, to_observer, shared) = (jobs.clone(), to_observer.clone(), &shared);
             let (free, turnstile) = (free.clone(), turnstile.clone());
-            scope.spawn(move || match config.schedule {
-                Schedule::Free => free::work(shared, &free, &jobs, &to_observer),
-                Schedule::Deterministic => turnstile::work(shared, &turnstile, &jobs, &to_observer),
+            scope.spawn(move || {
+                let _guard = StopOnPanic(stop);
+                match config.schedule {
+                    Schedule::Free => free::work(shared, &free, &jobs, &to_observer),
+                    Schedule::Deterministic => turnstile::work(shared, &turnstile, &jobs, &to_observer),
+                }
             });
         }
         drop((jobs, to_observer));
+        let _guard = StopOnPanic(stop);
         for event in events {
             if observer.observe(&event, central) == Flow::Stop {
                 stop.store(true, Ordering::Relaxed);
@@ -142,6 +146,17 @@ where
         }
         reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
+}
+
+/// Ends the reading when a worker or the observer panics: a stream without end would hide the panic for ever.
+struct StopOnPanic<'a>(&'a AtomicBool);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 fn read<S: BatchSource>(source: &mut S, to_workers: Sender<Job>, stop: &AtomicBool) -> Result<(), S::Error> {

@@ -42,12 +42,17 @@ pub(super) fn propose<F: Family, P: Process>(
     settings: &Settings,
     rng: &mut impl Rng,
 ) -> Births {
-    let must_open = posterior.components().is_empty();
+    // Without a known component that takes rows (none, or only emptied ones) every row needs a new one.
+    let must_open = ln_explained.iter().all(|ln_explained| *ln_explained == f64::NEG_INFINITY);
     let max_new = if must_open { settings.max_new.max(1) } else { settings.max_new };
     if max_new == 0 {
         return Births::default();
     }
-    let mut novel = novel_rows(posterior, batch, ln_explained, settings.birth_threshold);
+    let mut novel = if must_open {
+        (0..batch.n_rows()).map(|row| NovelRow { row, probability: 1.0, component: 0 }).collect()
+    } else {
+        novel_rows(posterior, batch, ln_explained, settings.birth_threshold)
+    };
     let n_components = seed(posterior.family(), batch, &mut novel, max_new, rng);
     Births { novel, n_components }
 }

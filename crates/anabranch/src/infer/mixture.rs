@@ -52,7 +52,8 @@ pub fn infer<F: Family, P: Process>(
     workspace: &mut Workspace,
 ) -> (Increment, InferenceReport) {
     let mut report = InferenceReport::default();
-    if batch.is_empty() {
+    // No rows, or only rows of weight 0: there is nothing to learn and nothing to open a component for.
+    if batch.mass() <= 0.0 {
         return (Increment { base: posterior.version(), mass: 0.0, existing: vec![], new: vec![] }, report);
     }
     let mut ascent = Ascent::start(posterior, batch, workspace);

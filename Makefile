@@ -1,0 +1,96 @@
+# Everything a contributor or a build machine runs. `make` alone lists the targets.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+# Steps share the target folder and the processors: one at a time, whatever -j says.
+.NOTPARALLEL:
+
+CARGO ?= cargo
+# Seconds per fuzz target: in `make test`, and in `make fuzz`.
+FUZZ_SHORT ?= 5
+FUZZ_LONG ?= 120
+
+TOOLS := $(CURDIR)/target/tools
+DENY := $(TOOLS)/bin/cargo-deny
+
+.PHONY: help
+help: ## List the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+.PHONY: set-up
+set-up: ## Install what the build needs (a C++ compiler, where there is none)
+	@scripts/set-up
+
+.PHONY: test
+test: set-up unit model-check ## Set up and run every test, the model check and a short fuzz run
+	@fuzz/run $(FUZZ_SHORT)
+
+.PHONY: unit
+unit: ## Unit, integration and documentation tests
+	$(CARGO) test --workspace --locked
+
+# The interleavings of the central posterior's lock, explored by shuttle.
+.PHONY: model-check
+model-check: ## Model check of the central posterior
+ifneq ($(wildcard crates/anabranch/tests/central_model.rs),)
+	$(CARGO) test -p anabranch --features shuttle --test central_model --locked
+else
+	@echo "no crates/anabranch/tests/central_model.rs: nothing to check"
+endif
+
+.PHONY: fuzz
+fuzz: set-up ## Fuzz every reader and the model file for FUZZ_LONG seconds each
+	@fuzz/run $(FUZZ_LONG)
+
+.PHONY: seeds
+seeds: ## Write the files that the fuzzer starts from
+	$(CARGO) test -p anabranch-io --locked --test it -- --ignored --exact fuzz_seeds::write_the_seeds
+
+.PHONY: lint
+lint: format-check clippy doc-check headers deny ## Formatting, clippy, documentation, headers, licences
+
+.PHONY: format
+format: ## Format all code
+	$(CARGO) fmt --all
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml
+
+.PHONY: format-check
+format-check:
+	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
+
+.PHONY: clippy
+clippy:
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+# The command and the library share their name, so only libraries are documented.
+.PHONY: doc-check
+doc-check:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --lib --no-deps --locked
+
+.PHONY: headers
+headers:
+	scripts/check-headers
+
+# Advisories need a database from outside: they are checked where there is a network.
+.PHONY: deny
+deny: $(DENY)
+	$(DENY) --locked check licenses bans sources
+	$(DENY) --manifest-path fuzz/Cargo.toml --locked check --config deny.toml licenses bans sources
+
+$(DENY):
+	$(CARGO) install --locked cargo-deny --root $(TOOLS)
+
+.PHONY: bench
+bench: ## Run the benchmarks
+	$(CARGO) bench -p anabranch --locked
+
+.PHONY: demo
+demo: ## Fit the synthetic stream of the paper and write a report
+	$(CARGO) run --release --locked --bin anabranch -- demo
+
+.PHONY: clean
+clean: ## Remove everything that was built
+	$(CARGO) clean
+	rm -rf fuzz/target fuzz/artifacts fuzz/corpus

@@ -1,0 +1,131 @@
+//! The rules of the journal: merges redirect, void entries change nothing, entries about existing components commute.
+
+mod support;
+
+use anabranch::central::{Absorb, BatchId, Entry, Fold, Void};
+use anabranch::family::{Bernoulli, Family};
+use anabranch::identify::{ComponentId, Target};
+use anabranch::posterior::{Evidence, Posterior};
+use anabranch::process::Dirichlet;
+use proptest::prelude::*;
+use support::{absorb, assert_snapshot_invariants, certain, fingerprint, founded, process};
+
+type Journal = Fold<Bernoulli, Dirichlet>;
+
+/// Three components of coins with 4, 8 and 16 rows: whole numbers, so that sums are exact in any order.
+fn coins() -> Journal {
+    let family = Bernoulli::new(vec![0.5], vec![0.5]).unwrap();
+    founded(family, process(), vec![certain(4.0, &[1.0]), certain(8.0, &[8.0]), certain(16.0, &[0.0])])
+}
+
+fn count<F: Family>(posterior: &Posterior<F, Dirichlet>, id: u64) -> f64 {
+    let position = posterior.position(posterior.resolve(ComponentId(id))).unwrap();
+    posterior.components()[position].expected_count()
+}
+
+fn retire<F, P>(id: u64, into: u64) -> Entry<F, P> {
+    Entry::Retire { id: ComponentId(id), into: ComponentId(into) }
+}
+
+#[test]
+fn a_merge_adds_the_evidence_and_redirects_the_id() {
+    let mut fold = coins();
+    fold.apply(&retire(1, 0)).unwrap();
+    let posterior = fold.posterior();
+    assert_eq!(posterior.components()[0].evidence(), &certain(12.0, &[9.0]));
+    assert_eq!(posterior.resolve(ComponentId(1)), ComponentId(0));
+    assert_eq!((posterior.mass(), posterior.version()), (28.0, 2));
+    assert_snapshot_invariants(posterior);
+}
+
+#[test]
+fn an_increment_computed_before_merges_lands_in_the_survivor() {
+    let mut fold = coins();
+    let base = fold.posterior().version();
+    fold.apply(&retire(1, 2)).unwrap();
+    fold.apply(&retire(2, 0)).unwrap();
+    let existing = (0..3).map(|id| (id, certain(2.0, &[1.0]))).collect();
+    let opened =
+        vec![(Target::Existing(ComponentId(1)), certain(32.0, &[0.0])), (Target::New, certain(1.0, &[1.0]))];
+    fold.apply(&Entry::Absorb(absorb(7, base, existing, opened))).unwrap();
+    assert_eq!(count(fold.posterior(), 0), 4.0 + 8.0 + 16.0 + 3.0 * 2.0 + 32.0);
+    assert_eq!(count(fold.posterior(), 3), 1.0);
+    assert_snapshot_invariants(fold.posterior());
+}
+
+#[test]
+fn a_new_prior_keeps_the_evidence_and_forgets_what_was_derived_from_the_old_one() {
+    let mut fold = coins();
+    let before = fold.posterior().clone();
+    assert_snapshot_invariants(&before);
+    let (family, process) = (Bernoulli::new(vec![30.0], vec![2.0]).unwrap(), process());
+    fold.apply(&Entry::Prior { family, process }).unwrap();
+    for (now, then) in fold.posterior().components().iter().zip(before.components()) {
+        assert_eq!(now.evidence(), then.evidence());
+        let fresh = now.expectation(fold.posterior().family()).log_partition;
+        assert_ne!(fresh, then.expectation(before.family()).log_partition);
+    }
+    assert_snapshot_invariants(fold.posterior());
+    assert_snapshot_invariants(&before);
+}
+
+#[test]
+fn void_entries_change_nothing_at_all() {
+    let mut fold = coins();
+    fold.apply(&retire(0, 1)).unwrap();
+    let one = || certain(1.0, &[1.0]);
+    let wide = certain(1.0, &[1.0, 1.0]);
+    let new = |e: Evidence| vec![(Target::New, e)];
+    let named = |id: u64| vec![(Target::Existing(ComponentId(id)), one())];
+    let entry = |a: Absorb| Entry::Absorb(a);
+    let unknown = Void::UnknownComponent(ComponentId(9));
+    let features = Void::Features { expected: 2, found: 3 };
+    let cases: Vec<(Entry<Bernoulli, Dirichlet>, Void)> = vec![
+        (entry(absorb(0, 2, vec![(1, one())], vec![])), Void::AlreadyAbsorbed(BatchId(0))),
+        (entry(absorb(5, 0, vec![(1, one())], new(one()))), Void::Superseded { created: 1, base: 0 }),
+        (entry(absorb(5, 0, vec![], named(2))), Void::Superseded { created: 1, base: 0 }),
+        // The good part comes first: a void entry must not be applied up to its bad part.
+        (entry(absorb(5, 2, vec![(1, one()), (9, one())], new(one()))), unknown.clone()),
+        (entry(absorb(5, 2, vec![(1, one())], named(9))), unknown.clone()),
+        (entry(absorb(5, 2, vec![(1, one()), (2, wide.clone())], vec![])), features.clone()),
+        (entry(absorb(5, 2, vec![(1, one())], new(wide))), features),
+        (retire(9, 1), unknown.clone()),
+        (retire(1, 9), unknown),
+        (retire(2, 2), Void::IntoItself(ComponentId(2))),
+        (retire(0, 1), Void::IntoItself(ComponentId(0))),
+    ];
+    let (before, batches, next) = (fingerprint(fold.posterior()), fold.absorbed().clone(), fold.next_id());
+    for (entry, why) in cases {
+        assert_eq!(fold.apply(&entry), Err(why), "{entry:?}");
+        assert_eq!(fingerprint(fold.posterior()), before, "{entry:?}");
+        assert_eq!((fold.absorbed(), fold.next_id()), (&batches, next), "{entry:?}");
+    }
+}
+
+#[test]
+fn an_entry_without_new_components_is_valid_whatever_happened_since() {
+    let mut fold = coins();
+    fold.apply(&Entry::Absorb(absorb(1, 1, vec![], vec![(Target::New, certain(2.0, &[2.0]))]))).unwrap();
+    fold.apply(&Entry::Absorb(absorb(2, 0, vec![(0, certain(1.0, &[0.0]))], vec![]))).unwrap();
+    assert_eq!(count(fold.posterior(), 0), 5.0);
+}
+
+proptest! {
+    #[test]
+    fn entries_that_touch_only_existing_components_commute(
+        touched in proptest::collection::vec((0u64..3, 1u32..50, 0u32..50), 1..12),
+        order in Just((0..12usize).collect::<Vec<_>>()).prop_shuffle(),
+    ) {
+        let entries: Vec<Entry<Bernoulli, Dirichlet>> = touched.iter().enumerate().map(|(ix, (id, n, ones))| {
+            let evidence = certain(f64::from(*n), &[f64::from(*ones.min(n))]);
+            Entry::Absorb(absorb(100 + ix as u64, 0, vec![(*id, evidence)], vec![]))
+        }).collect();
+        let (mut in_order, mut shuffled) = (coins(), coins());
+        entries.iter().for_each(|entry| in_order.apply(entry).unwrap());
+        for ix in order.into_iter().filter(|ix| *ix < entries.len()) {
+            shuffled.apply(&entries[ix]).unwrap();
+        }
+        prop_assert_eq!(fingerprint(in_order.posterior()), fingerprint(shuffled.posterior()));
+        prop_assert_eq!(in_order.absorbed(), shuffled.absorbed());
+    }
+}
