@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use anabranch::infer::PriorChoice;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Clusters streams of data with as many components as the data asks for.
 #[derive(Debug, Parser)]
-#[command(name = "anabranch", version, about, long_about = None, max_term_width = 100)]
+#[command(name = "anabranch", version, max_term_width = 100)]
 #[command(
     after_help = "Start with `anabranch demo`. Exit codes: 0 done, 1 the input or the flags are wrong, 2 our fault."
 )]
@@ -68,7 +70,7 @@ pub struct ReadArgs {
     /// Columns to keep, by name or number from 1; `-name` drops one
     #[arg(long, value_name = "LIST", value_delimiter = ',', allow_hyphen_values = true)]
     pub columns: Option<Vec<String>>,
-    /// What to do with a row that is ragged, missing a value, not numeric or not finite
+    /// What to do with a row that is ragged, missing a value, not a finite number, or outside the family's domain
     #[arg(long, value_name = "WHAT", default_value = "fail")]
     pub on_bad_row: BadRow,
     /// Whether the first line of text names the columns; otherwise found by looking
@@ -184,8 +186,11 @@ pub struct EngineArgs {
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub max_new: usize,
     /// Rows of the first minibatch, which is fitted alone before the workers start; 0 starts them at once
-    /// [default: 5000, or 0 with --identify off]
-    #[arg(long, value_name = "ROWS")]
+    #[arg(
+        long,
+        value_name = "ROWS",
+        help = "Rows of the first minibatch, which is fitted alone before the workers start; 0 starts them at once [default: 500 for each column, between 5000 and 20000; 0 with --identify off]"
+    )]
     pub bootstrap: Option<u32>,
     /// Threads that infer [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -216,7 +221,7 @@ pub struct OutputArgs {
     /// Write the model to this file
     #[arg(long, value_name = "MODEL")]
     pub out: Option<PathBuf>,
-    /// Write one row per minibatch to this csv file
+    /// Write one row per minibatch to this csv file: seconds, components, matchings, conflicts, held-out likelihood
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Write report.html and its pictures to this folder
@@ -278,10 +283,11 @@ pub struct FitArgs {
     /// Reading.
     #[command(flatten)]
     pub read: ReadArgs,
-    /// Held-out rows: their mean log predictive density is reported
+    /// Held-out rows, kept in memory: their mean log predictive density is reported
     #[arg(long, value_name = "FILE")]
     pub test: Option<String>,
-    /// True labels of the input's rows, to report how well the clusters agree with them
+    /// True labels of the input's rows (npy, or text with one a line): reports how well the clusters agree with them; reads
+    /// the input a second time
     #[arg(long, value_name = "FILE")]
     pub labels: Option<PathBuf>,
     /// Save the state of the run in this folder while it goes on
@@ -290,7 +296,7 @@ pub struct FitArgs {
     /// Seconds between checkpoints; 0 saves after every minibatch
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, requires = "checkpoint")]
     pub checkpoint_every: f64,
-    /// Go on from the checkpoint, if there is one
+    /// Go on from the checkpoint, if there is one, with the same input and flags
     #[arg(long, requires = "checkpoint")]
     pub resume: bool,
     /// Output.
@@ -301,21 +307,30 @@ pub struct FitArgs {
 /// The prior of the components, in the units of the data.
 #[derive(Args, Clone, Debug, Default)]
 pub struct PriorArgs {
-    /// `auto` estimates the prior from the data; it is the default unless one of the flags below is given
+    /// `auto` estimates the prior from the components of the first minibatch; the default unless a flag below is given
     #[arg(long, value_name = "auto")]
     pub prior: Option<PriorKind>,
-    /// Expected mean: a number, a comma list for the columns, or a file
+    /// Expected mean of a component: a number, a comma list for the columns, or a file
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     pub prior_mean: Option<String>,
     /// Rows that the prior mean counts for
     #[arg(long, value_name = "ROWS")]
     pub prior_kappa: Option<f64>,
-    /// Diagonal of the scatter matrix Ψ₀: a number, a comma list for the columns, or a file
+    /// Diagonal of the scatter matrix Ψ₀ (categorical, multinomial: pseudo-count of a cell): number, comma list or file
     #[arg(long, value_name = "VALUE")]
     pub prior_scale: Option<String>,
-    /// Degrees of freedom of the covariance
+    /// Degrees of freedom of the covariance (gaussian, diagonal, spherical)
     #[arg(long, value_name = "NU")]
     pub prior_dof: Option<f64>,
+}
+
+impl PriorArgs {
+    /// Given when any of its numbers is.
+    pub fn choice(&self) -> PriorChoice {
+        let numbers = self.prior_kappa.is_some() || self.prior_dof.is_some();
+        let lists = self.prior_mean.is_some() || self.prior_scale.is_some();
+        if numbers || lists { PriorChoice::Given } else { PriorChoice::Estimated }
+    }
 }
 
 /// Where the prior comes from.

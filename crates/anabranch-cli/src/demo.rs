@@ -6,6 +6,7 @@
 
 use anabranch::batch::Batch;
 use anabranch::family::{AnyFamily, Frame, Gaussian, NormalInverseWishart};
+use anabranch::infer::PriorChoice;
 use anabranch_io::{Column, OnBadRow, ReadError, Schema, Source};
 use rand::{RngExt, SeedableRng};
 use rand_distr::{ChiSquared, Distribution, StandardNormal};
@@ -42,6 +43,8 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
         source: Box::new(Stream::new(mixture, u64::from(args.rows), args.engine.seed)),
         on_bad_row: OnBadRow::Fail,
         family: &build,
+        family_name: "gaussian",
+        prior: PriorChoice::Given,
         test: Some(test.clone()),
         checkpoints: None,
         resumed: None,

@@ -27,6 +27,7 @@ struct Inspection {
     seed: u64,
     algorithm: String,
     columns: Vec<String>,
+    categories: Vec<Option<Vec<String>>>,
     redirects: Vec<(u64, u64)>,
     components: Vec<Row>,
 }
@@ -74,6 +75,7 @@ fn inspect(model: &Model) -> Result<Inspection, Failure> {
         seed: provenance.seed,
         algorithm: provenance.algorithm.clone(),
         columns: provenance.schema.names().map(str::to_owned).collect(),
+        categories: provenance.schema.columns.iter().map(|column| column.categories.clone()).collect(),
         redirects: posterior.redirects().iter().map(|(from, into)| (from.0, into.0)).collect(),
         components: components
             .iter()
@@ -85,6 +87,26 @@ fn inspect(model: &Model) -> Result<Inspection, Failure> {
             })
             .collect(),
     })
+}
+
+/// The most probable category where there are categories, else mean and spread.
+fn cell(inspection: &Inspection, row: &Row, column: usize) -> String {
+    let probabilities = row.summary.probabilities.as_ref().and_then(|columns| columns.get(column));
+    let categories = inspection.categories.get(column).and_then(Option::as_ref);
+    match (categories, probabilities) {
+        (Some(categories), Some(probabilities)) if !probabilities.is_empty() => {
+            let best =
+                (0..probabilities.len()).max_by(|a, b| probabilities[*a].total_cmp(&probabilities[*b]));
+            let best = best.unwrap_or(0);
+            let name = categories.get(best).map_or(anabranch_io::OTHER, String::as_str);
+            format!("{name} {:.0} %", 100.0 * probabilities[best])
+        }
+        _ => format!(
+            "{} ± {}",
+            significant(row.summary.mean[column], 4),
+            significant(row.summary.spread[column], 2)
+        ),
+    }
 }
 
 /// Columns of the data that a line has room for.
@@ -107,10 +129,7 @@ fn print_table(inspection: &Inspection, top: usize, out: &mut impl Write) -> Res
     for row in inspection.components.iter().take(top) {
         let mut line =
             vec![row.id.to_string(), grouped(row.count.round()), format!("{:.1} %", 100.0 * row.weight)];
-        let cells = row.summary.mean.iter().zip(&row.summary.spread).take(columns);
-        line.extend(
-            cells.map(|(mean, spread)| format!("{} ± {}", significant(*mean, 4), significant(*spread, 2))),
-        );
+        line.extend((0..columns).map(|column| cell(inspection, row, column)));
         lines.push(line);
     }
     let n_cells = lines[0].len();

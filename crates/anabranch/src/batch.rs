@@ -116,6 +116,16 @@ impl Batch {
         self.values.chunks_exact(self.dimensions)
     }
 
+    /// The first `n` rows, or all of them.
+    pub fn head(&self, n: usize) -> Self {
+        let n = n.min(self.n_rows());
+        Self {
+            dimensions: self.dimensions,
+            values: self.values[..n * self.dimensions].to_vec(),
+            weights: self.weights.as_ref().map(|weights| weights[..n].to_vec()),
+        }
+    }
+
     /// All values, row after row.
     pub fn values(&self) -> &[f64] {
         &self.values

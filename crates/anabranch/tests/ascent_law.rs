@@ -104,8 +104,6 @@ fn the_objective_never_falls_for_any_family_with_and_without_known_components() 
             assert_lawful(&prior(family.clone()), &batches[2], &settings(), name);
             let known = trained(family, &batches[..2]);
             assert_lawful(&known, &batches[2], &settings(), name);
-            let merging = Settings { merge_horizon: 1.0, ..settings() };
-            assert_lawful(&known, &batches[2], &merging, name);
         }
     }
 }
@@ -258,7 +256,7 @@ fn surplus_components_are_emptied_back_and_not_dropped() {
             let snapshot = trained(default_family("gaussian", &batch), std::slice::from_ref(&batch));
             let (increment, report) = learn(&snapshot, &batch, &many, 5);
             assert_one_state(&increment, snapshot.family(), &batch, "surplus");
-            assert_eq!(report.proposed - report.emptied - report.merged, increment.new.len());
+            assert_eq!(report.proposed - report.emptied, increment.new.len());
             assert!(increment.new.iter().all(|e| e.labels.expected_count >= 1.0 - SUM_ROUNDING));
             assert!(size == 1 || report.emptied > 0, "nothing was emptied: the test shows nothing");
         }
@@ -271,10 +269,9 @@ proptest! {
     #[test]
     fn random_minibatches_are_lawful(
         seed in 0u64..10_000, n in 1usize..60, k in 1usize..6, family in 0usize..8, max_new in 0usize..9,
-        merge_horizon in prop_oneof![Just(0.0), 0.5..20.0f64],
     ) {
         let Model { family, rows } = model(ALL_FAMILIES[family], seed, n, k);
-        let settings = Settings { max_new, merge_horizon, ..settings() };
+        let settings = Settings { max_new, ..settings() };
         let batches = cut(&rows, n.div_ceil(2));
         let known = trained(family.clone(), &batches[..1]);
         assert_lawful(&prior(family), &rows, &settings, "prior");

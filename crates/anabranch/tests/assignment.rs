@@ -1,4 +1,4 @@
-//! The assignment is exact: against brute force, against test vectors, and blocks against the whole (math.md §5.2).
+//! The assignment is exact: against brute force, against test vectors, and blocks against the whole.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What the authors' program got wrong (findings §1), one test each: none of it may happen here.
+//! What the authors' program got wrong, one test each: none of it may happen here.
 
 mod support;
 

@@ -24,6 +24,7 @@ fn config(seed: u64, workers: usize, threads: usize) -> Config {
         seed,
         identification: Identification::Optimal,
         inference,
+        ..Config::default()
     }
 }
 

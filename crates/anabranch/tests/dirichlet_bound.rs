@@ -76,7 +76,7 @@ fn the_bound_is_below_the_exact_expectation() {
 
 #[test]
 fn the_gap_is_at_most_six_tenths_of_a_nat_per_component() {
-    // math.md §1.2: the largest gap of one component is 0.5895.
+    // The largest gap of one component is 0.5895.
     for (alpha, pi) in random_cases(500) {
         let exact = dirichlet_by_convolution(&pi, alpha);
         let value = process(alpha, Bound::Paper).bound(&statistics(&pi));

@@ -32,7 +32,15 @@ type Centre = Central<AnyFamily, Dirichlet>;
 /// A few cheap iterations: the invariants do not depend on convergence.
 fn config(schedule: Schedule, identification: Identification) -> Config {
     let inference = Settings { max_iterations: 4, max_new: 4, ..Settings::default() };
-    Config { threads: 3, workers: WORKERS, schedule, seed: 11, identification, inference }
+    Config {
+        threads: 3,
+        workers: WORKERS,
+        schedule,
+        seed: 11,
+        identification,
+        inference,
+        ..Config::default()
+    }
 }
 
 /// The paper's stream in two dimensions, in minibatches of five rows.

@@ -5,6 +5,7 @@ use anabranch::family::{
     AnyFamily, Bernoulli, Block, Categorical, Diagonal, Family, Frame, Gaussian, Multinomial, NormalGamma,
     NormalInverseWishart, Poisson, Product, Spherical, SphericalPrior,
 };
+use anabranch::infer::PriorChoice;
 use anabranch_io::vector::parse_vector;
 use anabranch_io::{ALL_COLUMNS, Schema};
 
@@ -55,6 +56,14 @@ impl FamilySpec {
         Ok(Self(parts))
     }
 
+    /// The name of the family it makes.
+    pub fn name(&self) -> &'static str {
+        match self.0.as_slice() {
+            [part] => KINDS.iter().find(|(_, kind)| *kind == part.kind).map_or("product", |(name, _)| name),
+            _ => "product",
+        }
+    }
+
     /// Columns whose cells are labels of categories, as the reader wants them.
     pub fn categorical_columns(&self) -> Vec<String> {
         let categorical = self.0.iter().filter(|part| part.kind == Kind::Categorical);
@@ -74,10 +83,7 @@ impl FamilySpec {
 
     /// The family, with the prior of the flags or one taken from the first rows.
     pub fn build(&self, first: &Batch, schema: &Schema, prior: &PriorArgs) -> Result<AnyFamily, Failure> {
-        let given = prior.prior_mean.is_some()
-            || prior.prior_kappa.is_some()
-            || prior.prior_scale.is_some()
-            || prior.prior_dof.is_some();
+        let given = prior.choice() == PriorChoice::Given;
         if given && prior.prior.is_some() {
             return Err(Failure::input("--prior auto and the other --prior flags exclude each other"));
         }

@@ -45,7 +45,16 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         eprintln!("no checkpoint yet: starting from the first row");
     }
     let build = |first: &Batch, schema: &Schema| spec.build(first, schema, &args.prior);
-    let setup = Setup { source, on_bad_row: options.on_bad_row, family: &build, test, checkpoints, resumed };
+    let setup = Setup {
+        source,
+        on_bad_row: options.on_bad_row,
+        family: &build,
+        family_name: spec.name(),
+        prior: args.prior.choice(),
+        test,
+        checkpoints,
+        resumed,
+    };
     let finished = run(setup, &args.engine, &args.output)?;
     let agreement = match labels {
         Some(labels) => Some(agree_with_labels(args, &options, &finished, &labels)?),

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use anabranch::batch::Batch;
 use anabranch::central::Central;
-use anabranch::engine::{self, Config, Schedule};
+use anabranch::engine::{self, Config, Flow, Schedule};
 use anabranch::family::AnyFamily;
 use anabranch::identify::Identification;
-use anabranch::infer::Settings;
+use anabranch::infer::{PriorChoice, Settings};
 use anabranch::posterior::{Posterior, Predictor};
 use anabranch::process::{Bound, Dirichlet};
 use anabranch_io::model::{Model, Provenance};
@@ -16,15 +16,17 @@ use anabranch_io::{OnBadRow, Schema, Source};
 use super::checkpoint::Checkpoints;
 use super::progress::Progress;
 use super::trace::Trace;
-use super::watch::{Watch, Watched};
+use super::watch::{Evaluation, Watch, Watched};
 use crate::args::{BoundKind, EngineArgs, OnOff, OutputArgs, ScheduleKind};
 use crate::failure::Failure;
 use crate::reading::{DomainFilter, Minibatches, RowSample};
 use crate::resources::Stopwatch;
 use crate::stop;
 
-/// Rows of the first minibatch unless told: enough for a hundred clusters in the plane.
-const DEFAULT_BOOTSTRAP: u32 = 5000;
+/// Rows of the first minibatch for each column, unless told …
+const BOOTSTRAP_ROWS_PER_COLUMN: usize = 500;
+/// … but at least (enough for a hundred clusters in the plane) and at most this many.
+const BOOTSTRAP_ROWS: (usize, usize) = (5000, 20_000);
 
 /// Rows that the report draws.
 const REPORT_ROWS: usize = 5000;
@@ -40,6 +42,10 @@ pub struct Setup<'a> {
     pub on_bad_row: OnBadRow,
     /// Makes the family from the first rows.
     pub family: &'a FamilyBuilder<'a>,
+    /// Name of that family, for a run that goes on.
+    pub family_name: &'a str,
+    /// Whether the family's prior is only a first guess.
+    pub prior: PriorChoice,
     /// Held-out rows.
     pub test: Option<Batch>,
     /// Where and how often to save the state.
@@ -83,12 +89,15 @@ pub fn parallelism(args: &EngineArgs) -> (usize, usize) {
 }
 
 /// Rows that are fitted alone before the workers start; the ablation shows nothing once everything is found.
-pub fn bootstrap_rows(args: &EngineArgs) -> usize {
-    let default = if args.identify == OnOff::Off { 0 } else { DEFAULT_BOOTSTRAP };
-    args.bootstrap.unwrap_or(default) as usize
+pub fn bootstrap_rows(args: &EngineArgs, columns: usize) -> usize {
+    match (args.bootstrap, args.identify) {
+        (Some(rows), _) => rows as usize,
+        (None, OnOff::Off) => 0,
+        (None, OnOff::On) => (BOOTSTRAP_ROWS_PER_COLUMN * columns).clamp(BOOTSTRAP_ROWS.0, BOOTSTRAP_ROWS.1),
+    }
 }
 
-fn config(args: &EngineArgs) -> Config {
+fn config(args: &EngineArgs, prior: PriorChoice) -> Config {
     let (threads, workers) = parallelism(args);
     Config {
         threads,
@@ -103,6 +112,7 @@ fn config(args: &EngineArgs) -> Config {
             OnOff::Off => Identification::ByPosition,
         },
         inference: Settings { max_new: args.max_new, ..Settings::default() },
+        prior,
     }
 }
 
@@ -118,13 +128,13 @@ fn process(args: &EngineArgs) -> Result<Dirichlet, Failure> {
 pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<Finished, Failure> {
     stop::listen();
     let process = process(args)?;
-    let config = config(args);
+    let config = config(args, setup.prior);
     let mut watch = Stopwatch::start();
     let names: Vec<String> = setup.source.schema().names().map(str::to_owned).collect();
+    let bootstrap = bootstrap_rows(args, names.len());
     let sample = output.report.is_some().then(|| RowSample::new(names.len(), REPORT_ROWS, args.seed));
     let filter = DomainFilter::new(None, names, setup.on_bad_row);
     let mut stream = Minibatches::new(setup.source, filter, args.batch_size as usize, sample);
-    let bootstrap = bootstrap_rows(args);
     let first_rows = if bootstrap > 0 { bootstrap } else { args.batch_size as usize };
     let trace = Trace::create(output.trace.as_deref())?;
     let progress = Progress::new(output.quiet, stream.rows_hint());
@@ -142,6 +152,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     let central = match setup.resumed {
         Some(model) => {
             check_same_run(&model.provenance, &provenance)?;
+            check_same_model(model.fold.posterior(), &process, setup.family_name)?;
             provenance = model.provenance;
             stream.check_against(model.fold.posterior().family().clone());
             stream.resume(model.fold.absorbed().clone(), provenance.bootstrap_rows)?;
@@ -156,14 +167,18 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
             Central::new(family, process)
         }
     };
-    let mut observer =
-        Watch::new(&mut watch, trace, progress, setup.test.as_ref(), setup.checkpoints, provenance);
+    let evaluation = if setup.test.is_some() { Evaluation::Wanted } else { Evaluation::None };
+    let mut observer = Watch::new(&mut watch, trace, progress, evaluation, setup.checkpoints, provenance);
+    let mut flow = Flow::Continue;
     if bootstrap > 0 && central.snapshot().version() == 0 {
-        engine::bootstrap(&central, &mut stream, &config, &mut observer)?;
+        flow = engine::bootstrap(&central, &mut stream, &config, &mut observer)?;
     }
-    let ran = engine::run(&central, &mut stream, &config, &mut observer);
+    let ran = match flow {
+        Flow::Continue => engine::run(&central, &mut stream, &config, &mut observer),
+        Flow::Stop => Ok(()),
+    };
     let skipped = stream.skipped_rows();
-    let Watched { mut trace, mut provenance, checkpoints, stopped, failure } = observer.finish();
+    let Watched { mut trace, mut provenance, checkpoints, stopped, failure, moments } = observer.finish();
     provenance.skipped_rows = skipped;
     provenance.schema = stream.schema().clone();
     let model = finalised(Model { provenance, fold: central.checkpoint() });
@@ -183,6 +198,12 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     let test_log_likelihood =
         setup.test.as_ref().and_then(|test| Predictor::new(posterior).mean_ln_density(test));
     let minibatches = model.fold.absorbed().len();
+    if let Some(test) = &setup.test {
+        let evaluated = moments.iter().filter_map(|(minibatch, posterior)| {
+            Some((*minibatch, Predictor::new(posterior).mean_ln_density(test)?))
+        });
+        trace.fill(evaluated.collect());
+    }
     trace.conclude(seconds, &model, test_log_likelihood)?;
     let sample = stream.take_sample();
     Ok(Finished { model, seconds, cpu_seconds, minibatches, trace, test_log_likelihood, sample, stopped })
@@ -211,6 +232,27 @@ fn check_same_run(stored: &Provenance, now: &Provenance) -> Result<(), Failure> 
     let names = |provenance: &Provenance| provenance.schema.names().collect::<Vec<_>>().join(",");
     if names(stored) != names(now) {
         return differs("columns", names(stored), names(now));
+    }
+    Ok(())
+}
+
+fn check_same_model(
+    stored: &Posterior<AnyFamily, Dirichlet>,
+    process: &Dirichlet,
+    family_name: &str,
+) -> Result<(), Failure> {
+    let differs = |what: &str, then: &dyn std::fmt::Display, now: &dyn std::fmt::Display| {
+        Err(Failure::input(format!("the checkpoint was made with {what} {then}, this run has {now}"))
+            .with_hint("pass the same flags as before, or start anew without --resume"))
+    };
+    if stored.family().name() != family_name {
+        return differs("--family", &stored.family().name(), &family_name);
+    }
+    if stored.process().alpha() != process.alpha() {
+        return differs("--alpha", &stored.process().alpha(), &process.alpha());
+    }
+    if stored.process().bound_kind() != process.bound_kind() {
+        return differs("another --bound", &"", &"this one");
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! The trace: every minibatch in a csv file, and a thinned copy in memory for the report.
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anabranch_io::model::Model;
@@ -12,11 +13,15 @@ use crate::report::TraceRow;
 /// Rows kept in memory at most: however long the stream, the report's curve needs no more.
 const KEPT: usize = 2048;
 
+/// Minibatches that are always kept: the model grows at the start.
+const FIRST: u64 = 256;
+
 /// Where the trace goes.
 pub struct Trace {
     file: Option<(PathBuf, BufWriter<File>)>,
     kept: Vec<TraceRow>,
     stride: u64,
+    likelihoods: BTreeMap<u64, f64>,
 }
 
 impl Trace {
@@ -28,61 +33,89 @@ impl Trace {
                 let file = File::create(path).map_err(|error| cannot_write(path, &error))?;
                 let mut writer = BufWriter::new(file);
                 writeln!(writer, "seconds,minibatch,components,matchings,conflicts,test_log_likelihood")
+                    .and_then(|()| writer.flush())
                     .map_err(|error| cannot_write(path, &error))?;
                 Some((path.to_path_buf(), writer))
             }
         };
-        Ok(Self { file, kept: Vec::new(), stride: 1 })
+        Ok(Self { file, kept: Vec::new(), stride: 1, likelihoods: BTreeMap::new() })
     }
 
-    /// Adds one minibatch.
+    /// Adds one minibatch. Its held-out likelihood is filled in at the end.
     pub fn add(&mut self, row: TraceRow) -> Result<(), Failure> {
         if let Some((path, writer)) = &mut self.file {
-            let likelihood = row.test_log_likelihood.map_or(String::new(), |ll| ll.to_string());
             writeln!(
                 writer,
-                "{:.6},{},{},{},{},{likelihood}",
+                "{:.6},{},{},{},{},",
                 row.seconds, row.minibatch, row.components, row.matchings, row.conflicts
             )
             .map_err(|error| cannot_write(path, &error))?;
         }
-        // The first minibatches are where the model grows: keep them all, then ever fewer.
-        if row.minibatch < 256
-            || row.minibatch.is_multiple_of(self.stride)
-            || row.test_log_likelihood.is_some()
-        {
+        if row.minibatch < FIRST || row.minibatch.is_multiple_of(self.stride) {
             self.kept.push(row);
         }
         if self.kept.len() > KEPT {
             self.stride *= 2;
             let stride = self.stride;
-            self.kept.retain(|row| row.minibatch < 256 || row.minibatch.is_multiple_of(stride));
+            self.kept.retain(|row| row.minibatch < FIRST || row.minibatch.is_multiple_of(stride));
         }
         Ok(())
     }
 
-    /// Adds the state at the end, with the likelihood of all held-out rows, and closes the file.
+    /// The held-out likelihoods after some of the minibatches.
+    pub fn fill(&mut self, likelihoods: BTreeMap<u64, f64>) {
+        for row in &mut self.kept {
+            row.test_log_likelihood = likelihoods.get(&row.minibatch).copied();
+        }
+        self.likelihoods = likelihoods;
+    }
+
+    /// Ends the trace with the state of the model, and writes the likelihoods into the file.
     pub fn conclude(&mut self, seconds: f64, model: &Model, likelihood: Option<f64>) -> Result<(), Failure> {
-        if likelihood.is_some() {
-            self.add(TraceRow {
+        let minibatch = model.fold.absorbed().len();
+        self.likelihoods.extend(likelihood.map(|likelihood| (minibatch, likelihood)));
+        match self.kept.last_mut().filter(|row| row.minibatch == minibatch) {
+            Some(row) => row.test_log_likelihood = likelihood,
+            None if likelihood.is_some() => self.kept.push(TraceRow {
                 seconds,
-                minibatch: model.fold.absorbed().len(),
+                minibatch,
                 components: model.fold.posterior().components().len() as u64,
                 matchings: model.provenance.matchings,
                 conflicts: model.provenance.conflicts,
                 test_log_likelihood: likelihood,
-            })?;
+            }),
+            None => {}
         }
-        match &mut self.file {
-            Some((path, writer)) => writer.flush().map_err(|error| cannot_write(path, &error)),
-            None => Ok(()),
-        }
+        let Some((path, mut writer)) = self.file.take() else { return Ok(()) };
+        writer
+            .flush()
+            .and_then(
+                |()| if self.likelihoods.is_empty() { Ok(()) } else { rewrite(&path, &self.likelihoods) },
+            )
+            .map_err(|error| cannot_write(&path, &error))
     }
 
     /// The thinned rows.
     pub fn rows(&self) -> &[TraceRow] {
         &self.kept
     }
+}
+
+/// Fills the last column of the file, line by line and in one step.
+fn rewrite(path: &Path, likelihoods: &BTreeMap<u64, f64>) -> std::io::Result<()> {
+    let filled = path.with_extension("csv.part");
+    let mut writer = BufWriter::new(File::create(&filled)?);
+    for line in BufReader::new(File::open(path)?).lines() {
+        let line = line?;
+        let minibatch = line.split(',').nth(1).and_then(|cell| cell.parse().ok());
+        let likelihood = minibatch.and_then(|minibatch: u64| likelihoods.get(&minibatch));
+        match likelihood {
+            Some(likelihood) if line.ends_with(',') => writeln!(writer, "{line}{likelihood}")?,
+            _ => writeln!(writer, "{line}")?,
+        }
+    }
+    writer.flush()?;
+    std::fs::rename(filled, path)
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {

@@ -1,10 +1,11 @@
 //! The observer of a run: progress, trace, held-out likelihood, checkpoints, and the wish to stop.
 
-use anabranch::batch::Batch;
+use std::sync::Arc;
+
 use anabranch::central::Central;
 use anabranch::engine::{Event, Flow, Observer};
-use anabranch::family::AnyFamily;
-use anabranch::posterior::Predictor;
+use anabranch::family::{AnyFamily, Family};
+use anabranch::posterior::Posterior;
 use anabranch::process::Dirichlet;
 use anabranch_io::model::{Model, Provenance};
 
@@ -17,18 +18,32 @@ use crate::report::TraceRow;
 use crate::resources::Stopwatch;
 use crate::stop;
 
-/// Share of the run's time that evaluation on the way may take.
-const EVALUATION_SHARE: f64 = 0.03;
+/// Moments of a run at which the held-out likelihood is measured, for each tenfold growth of the minibatches.
+const MOMENTS_PER_DECADE: f64 = 16.0;
 
-/// Held-out rows that are evaluated on the way; the figure at the end is of all rows.
-const ROWS_ON_THE_WAY: usize = 1000;
+/// Numbers that snapshots may hold while they wait to be evaluated; beyond that a moment is left out.
+const WAITING_NUMBERS: usize = 8_000_000;
+
+/// A minibatch with the posterior right after it.
+pub type Moment = (u64, Arc<Posterior<AnyFamily, Dirichlet>>);
+
+/// Whether posteriors are kept for evaluation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evaluation {
+    /// There are held-out rows.
+    Wanted,
+    /// There are none.
+    None,
+}
 
 /// Watches a run.
 pub struct Watch<'a> {
     clock: &'a mut Stopwatch,
     trace: Trace,
     progress: Progress,
-    test: Option<Batch>,
+    /// Posteriors to evaluate when the run is over, so that evaluation does not slow it.
+    waiting: Option<Vec<Moment>>,
+    waiting_numbers: usize,
     checkpoints: Option<Checkpoints>,
     provenance: Provenance,
     minibatches: u64,
@@ -48,6 +63,8 @@ pub struct Watched {
     pub stopped: bool,
     /// A trace or checkpoint that could not be written; it ended the run.
     pub failure: Option<Failure>,
+    /// Posteriors on the way, to be evaluated.
+    pub moments: Vec<Moment>,
 }
 
 impl<'a> Watch<'a> {
@@ -56,13 +73,22 @@ impl<'a> Watch<'a> {
         clock: &'a mut Stopwatch,
         trace: Trace,
         progress: Progress,
-        test: Option<&Batch>,
+        evaluation: Evaluation,
         checkpoints: Option<Checkpoints>,
         provenance: Provenance,
     ) -> Self {
-        let test = test.map(thin);
-        let (minibatches, failure, stopped) = (0, None, false);
-        Self { clock, trace, progress, test, checkpoints, provenance, minibatches, failure, stopped }
+        Self {
+            clock,
+            trace,
+            progress,
+            waiting: (evaluation == Evaluation::Wanted).then(Vec::new),
+            waiting_numbers: 0,
+            checkpoints,
+            provenance,
+            minibatches: 0,
+            failure: None,
+            stopped: false,
+        }
     }
 
     /// Ends the display and hands back what was collected.
@@ -71,18 +97,23 @@ impl<'a> Watch<'a> {
         if self.stopped {
             self.progress.say("stopped: what was read so far is in the model");
         }
-        let Self { trace, provenance, checkpoints, stopped, failure, .. } = self;
-        Watched { trace, provenance, checkpoints, stopped, failure }
+        let Self { trace, provenance, checkpoints, stopped, failure, waiting, .. } = self;
+        Watched { trace, provenance, checkpoints, stopped, failure, moments: waiting.unwrap_or_default() }
     }
 
-    /// The held-out likelihood, when the time spent on it so far allows.
-    fn evaluate(&mut self, central: &Central<AnyFamily, Dirichlet>) -> Option<f64> {
-        let test = self.test.as_ref()?;
-        if self.clock.seconds_aside() > EVALUATION_SHARE * self.clock.seconds() {
-            return None;
+    /// Keeps the posterior of some minibatches, ever fewer as the run goes on.
+    fn remember(&mut self, central: &Central<AnyFamily, Dirichlet>) {
+        let Some(waiting) = &mut self.waiting else { return };
+        let moment = |minibatch: u64| (MOMENTS_PER_DECADE * (minibatch as f64).log10()).floor();
+        if self.minibatches > 1 && moment(self.minibatches) == moment(self.minibatches - 1) {
+            return;
         }
         let snapshot = central.snapshot();
-        self.clock.aside(|| Predictor::new(&snapshot).mean_ln_density(test))
+        let numbers = snapshot.components().len() * snapshot.family().n_features();
+        if self.waiting_numbers + numbers <= WAITING_NUMBERS {
+            self.waiting_numbers += numbers;
+            waiting.push((self.minibatches, snapshot));
+        }
     }
 
     fn record(&mut self, event: &Event, central: &Central<AnyFamily, Dirichlet>) -> Result<(), Failure> {
@@ -90,14 +121,14 @@ impl<'a> Watch<'a> {
         self.provenance.matchings += event.absorbed.matchings;
         self.provenance.conflicts += event.absorbed.conflicts;
         self.progress.update(event.mass.round() as u64, event.components);
-        let test_log_likelihood = self.evaluate(central);
+        self.remember(central);
         self.trace.add(TraceRow {
             seconds: self.clock.seconds() - self.clock.seconds_aside(),
             minibatch: self.minibatches,
             components: event.components as u64,
             matchings: self.provenance.matchings,
             conflicts: self.provenance.conflicts,
-            test_log_likelihood,
+            test_log_likelihood: None,
         })?;
         if let Some(checkpoints) = self.checkpoints.as_mut().filter(|checkpoints| checkpoints.due()) {
             let model = Model { fold: central.checkpoint(), provenance: self.provenance.clone() };
@@ -121,11 +152,4 @@ impl Observer<AnyFamily, Dirichlet> for Watch<'_> {
         }
         Flow::Continue
     }
-}
-
-/// Every so-many-th row, so that the sample covers the whole file.
-fn thin(test: &Batch) -> Batch {
-    let step = test.n_rows().div_ceil(ROWS_ON_THE_WAY).max(1);
-    let values = test.rows().step_by(step).flatten().copied().collect();
-    Batch::new(test.dimensions(), values).expect("rows of a batch make a batch")
 }

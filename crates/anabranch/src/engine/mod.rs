@@ -25,7 +25,7 @@ use crate::batch::Batch;
 use crate::central::{BatchId, Central};
 use crate::family::Family;
 use crate::identify::Identification;
-use crate::infer::{self, Settings, Workspace};
+use crate::infer::{self, PriorChoice, Settings, Workspace};
 use crate::posterior::Posterior;
 use crate::process::Process;
 
@@ -55,6 +55,8 @@ pub struct Config {
     pub identification: Identification,
     /// Minibatch inference.
     pub inference: Settings,
+    /// Whether the bootstrap estimates the prior.
+    pub prior: PriorChoice,
 }
 
 impl Default for Config {
@@ -67,6 +69,7 @@ impl Default for Config {
             seed: 0,
             identification: Identification::Optimal,
             inference: Settings::default(),
+            prior: PriorChoice::Given,
         }
     }
 }
@@ -173,7 +176,7 @@ fn read<S: BatchSource>(source: &mut S, to_workers: Sender<Job>, stop: &AtomicBo
 }
 
 impl<F: Family, P: Process> Shared<'_, F, P> {
-    /// Steps 2 to 4 of the paper's Figure 1 for one minibatch; step 1 took the snapshot.
+    /// Step 2 of the paper's Figure 1 for one minibatch; step 1 took the snapshot.
     fn infer(&self, job: &Job, snapshot: &Posterior<F, P>, workspace: &mut Workspace) -> infer::Increment {
         let mut rng = minibatch_rng(self.config.seed, job.id);
         infer::infer(snapshot, &job.batch, &self.config.inference, &mut rng, workspace).0

@@ -117,7 +117,15 @@ impl Family for AnyFamily {
         delegate!(self, family => family.summary(stats))
     }
 
-    fn seed_distance(&self, x: &[f64], y: &[f64]) -> f64 {
-        delegate!(self, family => family.seed_distance(x, y))
+    fn embedding_len(&self) -> usize {
+        delegate!(self, family => family.embedding_len())
+    }
+
+    fn embed(&self, x: &[f64], out: &mut [f64]) {
+        delegate!(self, family => family.embed(x, out))
+    }
+
+    fn refit(&self, components: &[&[f64]]) -> Option<Self> {
+        delegate!(self, family => family.refit(components).map(AnyFamily::from))
     }
 }

@@ -1,4 +1,4 @@
-//! Columns of zeros and ones under Beta priors (math.md §6).
+//! Columns of zeros and ones under Beta priors.
 //!
 //! ```text
 //! T(x) = (1, x)
@@ -12,7 +12,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len, require_positive, require_some};
-use super::{DomainError, Family, Predictive, Summary, counts, draw};
+use super::{DomainError, Family, Predictive, Summary, counts, draw, type_two};
 use crate::batch::Batch;
 use crate::math::special::{digamma, ln_gamma, ln_gamma_ratio};
 
@@ -162,8 +162,32 @@ impl Family for Bernoulli {
     }
 
     /// Hamming distance: the number of columns that differ.
-    fn seed_distance(&self, x: &[f64], y: &[f64]) -> f64 {
-        x.iter().zip(y).filter(|(x, y)| x != y).count() as f64
+    fn embedding_len(&self) -> usize {
+        self.dimensions()
+    }
+
+    /// The bits themselves: squared distances count the bits that differ.
+    fn embed(&self, x: &[f64], out: &mut [f64]) {
+        out.copy_from_slice(x);
+    }
+
+    fn refit(&self, components: &[&[f64]]) -> Option<Self> {
+        let n = components.len() as f64;
+        let mut mean_ln = vec![[0.0; 2]; self.dimensions()];
+        for stats in components {
+            for (mean, column) in mean_ln.iter_mut().zip(self.columns(stats)) {
+                let of_total = digamma(column.ones + column.zeros);
+                mean[0] += (digamma(column.ones) - of_total) / n;
+                mean[1] += (digamma(column.zeros) - of_total) / n;
+            }
+        }
+        let mut refitted = self.clone();
+        for ((ones, zeros), mean_ln) in refitted.ones.iter_mut().zip(&mut refitted.zeros).zip(&mean_ln) {
+            let mut counts = [*ones, *zeros];
+            type_two::dirichlet_step(&mut counts, mean_ln);
+            [*ones, *zeros] = counts;
+        }
+        (components.len() > 1).then_some(refitted)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Columns of category codes under Dirichlet priors (math.md §6).
+//! Columns of category codes under Dirichlet priors.
 //!
 //! ```text
 //! T(x) = (1, one-hot(x_1), …, one-hot(x_D)),   F = 1 + Σ_d C_d
@@ -15,9 +15,9 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_positive, require_some};
-use super::{DomainError, Family, Predictive, Summary, counts, draw};
+use super::{DomainError, Family, Predictive, Summary, counts, draw, type_two};
 use crate::batch::Batch;
-use crate::math::special::ln_gamma;
+use crate::math::special::{digamma, ln_gamma};
 
 /// Independent columns of category codes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -181,9 +181,38 @@ impl Family for Categorical {
     }
 
     /// Hamming distance: the number of columns whose categories differ.
-    fn seed_distance(&self, x: &[f64], y: &[f64]) -> f64 {
-        let columns = x.iter().zip(y).zip(&self.pseudo_counts);
-        columns.filter(|((x, y), c)| category_of(**x, c.len()) != category_of(**y, c.len())).count() as f64
+    fn embedding_len(&self) -> usize {
+        self.n_features() - 1
+    }
+
+    /// One indicator for each category, such that squared distances count the columns that differ.
+    fn embed(&self, x: &[f64], out: &mut [f64]) {
+        out.fill(0.0);
+        let mut start = 0;
+        for (code, cells) in x.iter().zip(&self.pseudo_counts) {
+            out[start + category_of(*code, cells.len())] = std::f64::consts::FRAC_1_SQRT_2;
+            start += cells.len();
+        }
+    }
+
+    fn refit(&self, components: &[&[f64]]) -> Option<Self> {
+        let n = components.len() as f64;
+        let mut mean_ln: Vec<Vec<f64>> =
+            self.pseudo_counts.iter().map(|cells| vec![0.0; cells.len()]).collect();
+        for stats in components {
+            for (means, cells) in mean_ln.iter_mut().zip(self.posterior(stats)) {
+                let of_total = digamma(cells.iter().sum());
+                means
+                    .iter_mut()
+                    .zip(&cells)
+                    .for_each(|(mean, cell)| *mean += (digamma(*cell) - of_total) / n);
+            }
+        }
+        let mut refitted = self.clone();
+        for (cells, mean_ln) in refitted.pseudo_counts.iter_mut().zip(&mean_ln) {
+            type_two::dirichlet_step(cells, mean_ln);
+        }
+        (components.len() > 1).then_some(refitted)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Gaussian components with independent columns, each under a normal-gamma prior (math.md §6).
+//! Gaussian components with independent columns, each under a normal-gamma prior.
 //!
 //! ```text
 //! T(x) = (1, x, x²)                                             in the coordinates of the frame
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len, require_positive, require_real};
 use super::student_t::StudentT;
+use super::type_two;
 use super::{DomainError, EMPTY_COUNT, Family, Frame, Predictive, Summary, draw};
 use crate::batch::Batch;
 use crate::math::special::{LN_2PI, digamma, ln_gamma};
@@ -225,8 +226,29 @@ impl Family for Diagonal {
         Summary { mean, spread: spread.collect(), covariance: None, probabilities: None }
     }
 
-    fn seed_distance(&self, x: &[f64], y: &[f64]) -> f64 {
-        self.frame.squared_distance(x, y)
+    fn embedding_len(&self) -> usize {
+        self.dimensions()
+    }
+
+    fn embed(&self, x: &[f64], out: &mut [f64]) {
+        self.frame.apply(x, out);
+    }
+
+    fn refit(&self, components: &[&[f64]]) -> Option<Self> {
+        let n = components.len() as f64;
+        let posteriors: Vec<Vec<NormalGamma>> =
+            components.iter().map(|stats| self.columns(stats).collect()).collect();
+        let mut prior = self.prior.clone();
+        for (ix, column) in prior.iter_mut().enumerate() {
+            let own = || posteriors.iter().map(|columns| &columns[ix]);
+            let precision = own().map(|p| p.a / p.b).sum::<f64>() / n;
+            let ln_precision = own().map(|p| digamma(p.a) - p.b.ln()).sum::<f64>() / n;
+            let (a, b) = type_two::gamma_prior(precision, ln_precision)?;
+            let mean = own().map(|p| p.a / p.b * p.mean).sum::<f64>() / n / precision;
+            let spread = own().map(|p| p.a / p.b * (p.mean - mean).powi(2) + 1.0 / p.kappa).sum::<f64>() / n;
+            *column = NormalGamma { mean, kappa: 1.0 / spread, a, b };
+        }
+        if components.len() > 1 { Self::new(self.frame.clone(), prior).ok() } else { None }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Gaussian components with full covariance under a normal-inverse-Wishart prior (math.md §6).
+//! Gaussian components with full covariance under a normal-inverse-Wishart prior.
 //!
 //! ```text
 //! T(x) = (1, x, upper triangle of xxᵀ)                          in the coordinates of the frame
@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{PriorError, require_len};
 use super::normal_inverse_wishart::{NormalInverseWishart, add_scatter, factor_or_repair};
 use super::student_t::StudentT;
+use super::type_two;
 use super::{DomainError, EMPTY_COUNT, Family, Frame, Predictive, Summary, draw};
 use crate::batch::Batch;
 use crate::math::cholesky::{self, packed_len, row_start, with_scratch};
@@ -31,6 +32,8 @@ pub struct Gaussian {
     prior: NormalInverseWishart,
     /// `c` of the module documentation.
     ln_row_constant: f64,
+    /// Cholesky factor of the covariance that the prior expects, `Ψ₀/ν₀`.
+    prior_factor: Vec<f64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -71,7 +74,11 @@ impl Gaussian {
     pub fn new(frame: Frame, prior: NormalInverseWishart) -> Result<Self, PriorError> {
         prior.validate(frame.dimensions())?;
         let ln_row_constant = -0.5 * frame.dimensions() as f64 * LN_2PI - frame.ln_scale();
-        Ok(Self { frame, prior, ln_row_constant })
+        let d = frame.dimensions();
+        let covariance: Vec<f64> = prior.psi.iter().map(|entry| entry / prior.dof).collect();
+        let mut prior_factor = vec![0.0; packed_len(d)];
+        cholesky::factor(d, &covariance, &mut prior_factor).ok_or(PriorError::NotPositiveDefinite)?;
+        Ok(Self { frame, prior, ln_row_constant, prior_factor })
     }
 
     /// A family whose prior is given in the units of the data.
@@ -264,8 +271,54 @@ impl Family for Gaussian {
         }
     }
 
-    fn seed_distance(&self, x: &[f64], y: &[f64]) -> f64 {
-        self.frame.squared_distance(x, y)
+    fn embedding_len(&self) -> usize {
+        self.dimensions()
+    }
+
+    /// Coordinates in which the prior's covariance is a multiple of the identity.
+    fn embed(&self, x: &[f64], out: &mut [f64]) {
+        self.frame.apply(x, out);
+        cholesky::solve_lower(self.dimensions(), &self.prior_factor, out);
+    }
+
+    fn refit(&self, components: &[&[f64]]) -> Option<Self> {
+        if components.len() < 2 {
+            return None;
+        }
+        let d = self.dimensions();
+        let n = components.len() as f64;
+        let mut precision = vec![0.0; packed_len(d)];
+        let mut pull = vec![0.0; d];
+        let mut ln_determinants = 0.0;
+        let mut posteriors = Vec::with_capacity(components.len());
+        for stats in components {
+            self.with_posterior(stats, |posterior, mean, row, factor| {
+                cholesky::invert_from_factor(d, factor, row);
+                factor.iter_mut().for_each(|entry| *entry *= posterior.dof);
+                cholesky::multiply_symmetric(d, factor, mean, row);
+                precision.iter_mut().zip(&*factor).for_each(|(sum, entry)| *sum += entry / n);
+                pull.iter_mut().zip(&*row).for_each(|(sum, value)| *sum += value / n);
+                ln_determinants += multi_digamma(d, 0.5 * posterior.dof) + d as f64 * std::f64::consts::LN_2
+                    - posterior.ln_determinant;
+                posteriors.push((posterior.kappa, mean.to_vec(), factor.to_vec()));
+            });
+        }
+        let mut covariance = vec![0.0; packed_len(d)];
+        let ln_determinant = cholesky::factor(d, &precision, &mut covariance)?;
+        cholesky::invert_from_factor(d, &mut covariance, &mut vec![0.0; d]);
+        let mut mean = vec![0.0; d];
+        cholesky::multiply_symmetric(d, &covariance, &pull, &mut mean);
+        let mut spread = 0.0;
+        let mut product = vec![0.0; d];
+        for (kappa, own, precision) in &posteriors {
+            let away: Vec<f64> = own.iter().zip(&mean).map(|(own, mean)| own - mean).collect();
+            cholesky::multiply_symmetric(d, precision, &away, &mut product);
+            spread += (away.iter().zip(&product).map(|(a, b)| a * b).sum::<f64>() + d as f64 / kappa) / n;
+        }
+        let dof = type_two::wishart_dof(d, ln_determinants / n, ln_determinant);
+        let psi = covariance.iter().map(|entry| dof * entry).collect();
+        let kappa = d as f64 / spread;
+        Self::new(self.frame.clone(), NormalInverseWishart { mean, kappa, psi, dof }).ok()
     }
 }
 

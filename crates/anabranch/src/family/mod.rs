@@ -26,6 +26,7 @@ mod poisson;
 mod product;
 mod spherical;
 mod student_t;
+mod type_two;
 
 pub use any::AnyFamily;
 pub use bernoulli::Bernoulli;
@@ -100,6 +101,23 @@ pub trait Family: Clone + std::fmt::Debug + Send + Sync + 'static {
     /// Mean and spread in the units of the data.
     fn summary(&self, stats: &[f64]) -> Summary;
 
-    /// A squared distance between rows in the geometry of the family; births are seeded with it.
-    fn seed_distance(&self, x: &[f64], y: &[f64]) -> f64;
+    /// Length of a row's embedding.
+    fn embedding_len(&self) -> usize;
+
+    /// Maps a row into a Euclidean space in which rows of one component lie close together; births are seeded there.
+    fn embed(&self, x: &[f64], out: &mut [f64]);
+
+    /// Squared distance of two rows in that space.
+    fn seed_distance(&self, x: &[f64], y: &[f64]) -> f64 {
+        let (mut a, mut b) = (vec![0.0; self.embedding_len()], vec![0.0; self.embedding_len()]);
+        self.embed(x, &mut a);
+        self.embed(y, &mut b);
+        a.iter().zip(&b).map(|(a, b)| (a - b).powi(2)).sum()
+    }
+
+    /// The prior under which components with these statistics are more probable (a step of type-II maximum likelihood),
+    /// or `None` when they cannot tell, as one component never can.
+    fn refit(&self, _components: &[&[f64]]) -> Option<Self> {
+        None
+    }
 }

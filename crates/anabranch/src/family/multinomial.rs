@@ -1,4 +1,4 @@
-//! Rows of counts over a vocabulary of `V` columns under a Dirichlet prior (math.md §6).
+//! Rows of counts over a vocabulary of `V` columns under a Dirichlet prior.
 //!
 //! ```text
 //! T(x) = (1, x),   log h(x) = log N! − Σ_v log x_v!,   N = Σ_v x_v
@@ -14,9 +14,9 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_positive, require_some};
-use super::{DomainError, Family, Predictive, Summary, counts, draw};
+use super::{DomainError, Family, Predictive, Summary, counts, draw, type_two};
 use crate::batch::Batch;
-use crate::math::special::{ln_gamma, ln_gamma_ratio};
+use crate::math::special::{digamma, ln_gamma, ln_gamma_ratio};
 
 /// Counts over a vocabulary, for example words of a document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -160,13 +160,29 @@ impl Family for Multinomial {
     }
 
     /// Squared Hellinger distance of the proportions; an empty row is as far as can be from all but empty rows.
-    fn seed_distance(&self, x: &[f64], y: &[f64]) -> f64 {
-        let (total_x, total_y): (f64, f64) = (x.iter().sum(), y.iter().sum());
-        if total_x == 0.0 || total_y == 0.0 {
-            return f64::from(u8::from(total_x != total_y));
+    fn embedding_len(&self) -> usize {
+        self.dimensions()
+    }
+
+    /// Square roots of the proportions: distances are Hellinger's. An empty row lies at the origin.
+    fn embed(&self, x: &[f64], out: &mut [f64]) {
+        let total = x.iter().sum::<f64>().max(1.0);
+        out.iter_mut().zip(x).for_each(|(out, x)| *out = (0.5 * x / total).sqrt());
+    }
+
+    fn refit(&self, components: &[&[f64]]) -> Option<Self> {
+        let n = components.len() as f64;
+        let mut mean_ln = vec![0.0; self.dimensions()];
+        for stats in components {
+            let of_total = digamma(self.posterior(stats).sum());
+            mean_ln
+                .iter_mut()
+                .zip(self.posterior(stats))
+                .for_each(|(mean, cell)| *mean += (digamma(cell) - of_total) / n);
         }
-        let root = |value: f64, total: f64| (value / total).sqrt();
-        0.5 * x.iter().zip(y).map(|(&x, &y)| (root(x, total_x) - root(y, total_y)).powi(2)).sum::<f64>()
+        let mut refitted = self.clone();
+        type_two::dirichlet_step(&mut refitted.pseudo_counts, &mean_ln);
+        (components.len() > 1).then_some(refitted)
     }
 }
 

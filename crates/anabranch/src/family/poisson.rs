@@ -1,4 +1,4 @@
-//! Columns of counts under Gamma priors (math.md §6).
+//! Columns of counts under Gamma priors.
 //!
 //! ```text
 //! T(x) = (1, x),   log h(x) = −Σ_d log x_d!
@@ -12,7 +12,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len, require_positive, require_some};
-use super::{DomainError, Family, Predictive, Summary, counts, draw};
+use super::{DomainError, Family, Predictive, Summary, counts, draw, type_two};
 use crate::batch::Batch;
 use crate::math::special::{digamma, ln_gamma, ln_gamma_ratio};
 
@@ -155,8 +155,31 @@ impl Family for Poisson {
     }
 
     /// `Σ (√x − √y)²`: the root makes the spread of a Poisson count the same (½) at every mean.
-    fn seed_distance(&self, x: &[f64], y: &[f64]) -> f64 {
-        x.iter().zip(y).map(|(x, y)| (x.sqrt() - y.sqrt()).powi(2)).sum()
+    fn embedding_len(&self) -> usize {
+        self.dimensions()
+    }
+
+    /// Square roots, whose spread depends little on the rate.
+    fn embed(&self, x: &[f64], out: &mut [f64]) {
+        out.iter_mut().zip(x).for_each(|(out, x)| *out = x.sqrt());
+    }
+
+    fn refit(&self, components: &[&[f64]]) -> Option<Self> {
+        let n = components.len() as f64;
+        let mut moments = vec![(0.0, 0.0); self.dimensions()];
+        for stats in components {
+            for ((mean, mean_ln), column) in moments.iter_mut().zip(self.columns(stats)) {
+                *mean += column.shape / column.rate / n;
+                *mean_ln += (digamma(column.shape) - column.rate.ln()) / n;
+            }
+        }
+        let (mut shape, mut rate) = (self.shape.clone(), self.rate.clone());
+        for (ix, (mean, mean_ln)) in moments.into_iter().enumerate() {
+            if let Some(fitted) = type_two::gamma_prior(mean, mean_ln) {
+                (shape[ix], rate[ix]) = fitted;
+            }
+        }
+        if components.len() > 1 { Self::new(shape, rate).ok() } else { None }
     }
 }
 

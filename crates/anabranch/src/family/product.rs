@@ -189,11 +189,29 @@ impl Family for Product {
         }
     }
 
-    fn seed_distance(&self, x: &[f64], y: &[f64]) -> f64 {
-        let blocks = self.blocks.iter().map(|block| {
-            block.with_columns(x, |x| block.with_columns(y, |y| block.family.seed_distance(x, y)))
-        });
-        blocks.sum()
+    fn embedding_len(&self) -> usize {
+        self.blocks.iter().map(|block| block.family.embedding_len()).sum()
+    }
+
+    fn embed(&self, x: &[f64], out: &mut [f64]) {
+        let mut start = 0;
+        for block in &self.blocks {
+            let end = start + block.family.embedding_len();
+            block.with_columns(x, |x| block.family.embed(x, &mut out[start..end]));
+            start = end;
+        }
+    }
+
+    fn refit(&self, components: &[&[f64]]) -> Option<Self> {
+        let mut blocks = self.blocks.clone();
+        let mut start = 0;
+        for block in &mut blocks {
+            let end = start + block.family.n_features();
+            let parts: Vec<&[f64]> = components.iter().map(|stats| &stats[start..end]).collect();
+            block.family = block.family.refit(&parts)?;
+            start = end;
+        }
+        Self::new(blocks).ok()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Exact maximum-weight matching in which leaving a component alone is free (paper eq. matchingopt; math.md §5.2).
+//! Exact maximum-weight matching in which leaving a component alone is free (paper §3.2).
 //!
 //! ```text
 //! maximise  Σ_{(k,j) joined} g_kj     each row and each column in at most one pair, pairs with g ≤ 0 never used

@@ -1,4 +1,4 @@
-//! What joining two components is worth, compared with leaving them apart (math.md §5.2).
+//! What joining two components is worth, compared with leaving them apart.
 //!
 //! ```text
 //! g_kj = r_kj − r_k∅ − r_∅j + r_∅∅

@@ -10,11 +10,14 @@
 //! of a new one: starving the candidates instead (a share each) loses real clusters, and what is too many is taken back by
 //! merging. Each step maximises the ELBO over its own block, so it never falls.
 
+use std::borrow::Cow;
+
 use super::birth::Births;
 use super::mixture::Workspace;
 use super::{Increment, Settings};
 use crate::batch::Batch;
 use crate::family::Family;
+use crate::math::log_sum_exp::log_sum_exp;
 use crate::math::product::{responsibilities_times_rows, rows_times_parameters};
 use crate::math::softmax::softmax_rows;
 use crate::math::special::{digamma, ln_gamma};
@@ -43,8 +46,8 @@ impl Column {
 }
 
 /// The state of one minibatch's inference. Known components come first among the columns.
-pub(super) struct Ascent<'a, F, P> {
-    posterior: &'a Posterior<F, P>,
+pub(super) struct Ascent<'a, F: Family, P: Process> {
+    posterior: Cow<'a, Posterior<F, P>>,
     batch: &'a Batch,
     pub(super) memory: &'a mut Workspace,
     columns: Vec<Column>,
@@ -66,19 +69,49 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
                 columns.push(Column { known: Some(ix), mass, log_partition: expectation.log_partition });
             }
         }
-        let mut ascent = Self { posterior, batch, memory, columns };
+        let mut ascent = Self { posterior: Cow::Borrowed(posterior), batch, memory, columns };
         ascent.assign();
         ascent.forget_untouched();
         ascent
     }
 
-    /// For each row, `log Σ_k m_k exp E[log p(x|θ_k)]` over the known components, without `log h`.
+    /// For each row, `log Σ_k exp(ψ(m_k) + E[log p(x|θ_k)])` over the known components, without `log h`: what the E-step
+    /// normalises by, and less than the log of the exact density.
     pub(super) fn ln_explained(&self) -> &[f64] {
         &self.memory.ln_totals
     }
 
     pub(super) fn posterior(&self) -> &Posterior<F, P> {
-        self.posterior
+        &self.posterior
+    }
+
+    /// Goes on under another prior. Only for columns that are all new: known ones were made under the old one.
+    pub(super) fn rebase(&mut self, posterior: Posterior<F, P>) {
+        debug_assert!(self.columns.iter().all(|column| column.known.is_none()));
+        let family = posterior.family();
+        let log_partition = family.log_partition(&vec![0.0; family.n_features()]);
+        self.columns.iter_mut().for_each(|column| column.log_partition = log_partition);
+        self.posterior = Cow::Owned(posterior);
+    }
+
+    pub(super) fn batch(&self) -> &Batch {
+        self.batch
+    }
+
+    /// `log Σ_k m_k p(x | component k)` over the known components that the row prefers, with their exact densities.
+    pub(super) fn ln_density_of_known(&self, row: usize, closest: usize) -> f64 {
+        let k = self.columns.len();
+        let mut order: Vec<(f64, &Column)> =
+            self.memory.responsibilities[row * k..(row + 1) * k].iter().copied().zip(&self.columns).collect();
+        if closest < order.len() {
+            order.select_nth_unstable_by(closest, |a, b| b.0.total_cmp(&a.0));
+        }
+        let (family, x) = (self.posterior.family(), self.batch.row(row));
+        let terms = order.iter().take(closest).filter_map(|(_, column)| {
+            let component = &self.posterior.components()[column.known?];
+            Some(column.mass.ln() + component.predictive(family).ln_density(x))
+        });
+        log_sum_exp(&terms.collect::<Vec<_>>())
     }
 
     pub(super) fn columns(&self) -> &[Column] {
@@ -179,8 +212,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
 
     /// Alternates E- and M-steps until the objective stands still; ends after an M-step, with one consistent state.
     pub(super) fn climb(&mut self, settings: &Settings, trace: &mut Vec<f64>) {
-        self.accumulate();
-        self.maximise();
+        self.refresh();
         let enough = settings.absolute_tolerance * self.batch.mass();
         let mut last = f64::NEG_INFINITY;
         for _ in 0..settings.max_iterations {
@@ -194,6 +226,12 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             }
             last = objective;
         }
+    }
+
+    /// Sums and parameters anew, after the prior or the columns have changed.
+    pub(super) fn refresh(&mut self) {
+        self.accumulate();
+        self.maximise();
     }
 
     /// `−Σ_jk r log r`, from the scores of the last E-step, which are linear in `Δ`: no logarithm per entry.
@@ -259,8 +297,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         if removed > 0 {
             self.keep(&flags);
             // The rows of the emptied columns are still unassigned: parameters from the rest, then a full E-step.
-            self.accumulate();
-            self.maximise();
+            self.refresh();
             self.assign();
         }
         removed

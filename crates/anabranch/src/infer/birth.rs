@@ -1,7 +1,7 @@
 //! Births: rows that the posterior explains badly seed new components, far from each other.
 //!
 //! ```text
-//! p_new(x) = α·p(x | prior) / ( α·p(x | prior) + Σ_k m_k exp E[log p(x|θ_k)] )
+//! p_new(x) = α·p(x | prior) / ( α·p(x | prior) + Σ_k m_k p(x | component k) )
 //! ```
 //!
 //! Rows above the threshold are *novel*. Seeds are drawn among them as in k-means++: the first at random, each further
@@ -11,10 +11,17 @@
 use rand::{Rng, RngExt};
 
 use super::Settings;
+use super::ascent::Ascent;
 use crate::batch::Batch;
 use crate::family::Family;
-use crate::posterior::Posterior;
+use crate::math::product::rows_times_parameters;
 use crate::process::Process;
+
+/// Known components whose exact density is asked before a row counts as novel: those that its row of the E-step prefers.
+const CLOSEST: usize = 4;
+
+/// Steps of k-means that let the seeds settle.
+const LLOYD_STEPS: usize = 10;
 
 /// A row that seeds or joins a new component.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,16 +41,15 @@ pub(super) struct Births {
     pub(super) n_components: usize,
 }
 
-/// Finds the novel rows and seeds components on them. `ln_explained` comes from the E-step over known components.
+/// Finds the novel rows and seeds components on them, given an ascent that has assigned the rows to known components.
 pub(super) fn propose<F: Family, P: Process>(
-    posterior: &Posterior<F, P>,
-    batch: &Batch,
-    ln_explained: &[f64],
+    ascent: &Ascent<'_, F, P>,
     settings: &Settings,
     rng: &mut impl Rng,
 ) -> Births {
+    let batch = ascent.batch();
     // Without a known component that takes rows (none, or only emptied ones) every row needs a new one.
-    let must_open = ln_explained.iter().all(|ln_explained| *ln_explained == f64::NEG_INFINITY);
+    let must_open = ascent.ln_explained().iter().all(|ln_explained| *ln_explained == f64::NEG_INFINITY);
     let max_new = if must_open { settings.max_new.max(1) } else { settings.max_new };
     if max_new == 0 {
         return Births::default();
@@ -51,26 +57,26 @@ pub(super) fn propose<F: Family, P: Process>(
     let mut novel = if must_open {
         (0..batch.n_rows()).map(|row| NovelRow { row, probability: 1.0, component: 0 }).collect()
     } else {
-        novel_rows(posterior, batch, ln_explained, settings.birth_threshold)
+        novel_rows(ascent, settings.birth_threshold)
     };
-    let n_components = seed(posterior.family(), batch, &mut novel, max_new, rng);
+    let n_components = seed(ascent.posterior().family(), batch, &mut novel, max_new, rng);
     Births { novel, n_components }
 }
 
-fn novel_rows<F: Family, P: Process>(
-    posterior: &Posterior<F, P>,
-    batch: &Batch,
-    ln_explained: &[f64],
-    threshold: f64,
-) -> Vec<NovelRow> {
-    let family = posterior.family();
+fn novel_rows<F: Family, P: Process>(ascent: &Ascent<'_, F, P>, threshold: f64) -> Vec<NovelRow> {
+    let (posterior, family) = (ascent.posterior(), ascent.posterior().family());
     let prior = family.predictive(&vec![0.0; family.n_features()]);
     let labels = posterior.components().iter().map(|c| &c.evidence().labels);
     let ln_new_mass = posterior.process().new_mass(labels).ln();
+    let probability = |ln_new: f64, ln_explained: f64| 1.0 / (1.0 + (ln_explained - ln_new).exp());
     let mut novel = Vec::new();
-    for (row, (x, ln_explained)) in batch.rows().zip(ln_explained).enumerate() {
-        let ln_new = ln_new_mass + prior.ln_density(x) - family.ln_base(x);
-        let probability = 1.0 / (1.0 + (ln_explained - ln_new).exp());
+    for (row, (x, ln_explained)) in ascent.batch().rows().zip(ascent.ln_explained()).enumerate() {
+        let ln_new = ln_new_mass + prior.ln_density(x);
+        // The expected log-likelihood lies below the log of the expected likelihood: a row that it explains is explained.
+        if probability(ln_new, ln_explained + family.ln_base(x)) <= threshold {
+            continue;
+        }
+        let probability = probability(ln_new, ascent.ln_density_of_known(row, CLOSEST));
         if probability > threshold {
             novel.push(NovelRow { row, probability, component: 0 });
         }
@@ -78,7 +84,7 @@ fn novel_rows<F: Family, P: Process>(
     novel
 }
 
-/// Draws up to `max_new` seeds and joins every novel row to its nearest one. Returns the number of seeds.
+/// Draws up to `max_new` seeds, lets them settle, and joins every novel row to its nearest one. Returns their number.
 fn seed<F: Family>(
     family: &F,
     batch: &Batch,
@@ -89,23 +95,73 @@ fn seed<F: Family>(
     if novel.is_empty() {
         return 0;
     }
-    let mut distance = vec![f64::INFINITY; novel.len()];
-    let mut next = rng.random_range(0..novel.len());
-    for component in 0..max_new.min(novel.len()) {
-        let seed_row = novel[next].row;
-        for (member, nearest) in novel.iter_mut().zip(&mut distance) {
-            let to_seed = family.seed_distance(batch.row(member.row), batch.row(seed_row));
-            if to_seed < *nearest {
-                *nearest = to_seed;
-                member.component = component;
-            }
+    let m = family.embedding_len();
+    let mut points = vec![0.0; novel.len() * m];
+    for (row, point) in novel.iter().zip(points.chunks_exact_mut(m)) {
+        family.embed(batch.row(row.row), point);
+    }
+    let mut centres = draw_seeds(&points, m, max_new, rng);
+    let mut nearest = Vec::new();
+    for _ in 0..LLOYD_STEPS {
+        join_nearest(&points, &centres, m, &mut nearest);
+        move_to_means(&points, &nearest, m, &mut centres);
+    }
+    join_nearest(&points, &centres, m, &mut nearest);
+    novel.iter_mut().zip(&nearest).for_each(|(row, centre)| row.component = *centre);
+    centres.len() / m
+}
+
+/// k-means++: each further seed with probability proportional to its squared distance to the seeds so far.
+fn draw_seeds(points: &[f64], m: usize, max_new: usize, rng: &mut impl Rng) -> Vec<f64> {
+    let n = points.len() / m;
+    let mut distance = vec![f64::INFINITY; n];
+    let mut centres = Vec::new();
+    let mut next = rng.random_range(0..n);
+    for _ in 0..max_new.min(n) {
+        let seed = &points[next * m..(next + 1) * m];
+        centres.extend_from_slice(seed);
+        for (point, nearest) in points.chunks_exact(m).zip(&mut distance) {
+            let to_seed = point.iter().zip(seed).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
+            *nearest = nearest.min(to_seed);
         }
         match draw_proportional(&distance, rng) {
             Some(ix) => next = ix,
-            None => return component + 1,
+            None => break,
         }
     }
-    max_new.min(novel.len())
+    centres
+}
+
+/// For each point the centre with the smallest `|c|²/2 − c·x`, which is the nearest one.
+fn join_nearest(points: &[f64], centres: &[f64], m: usize, nearest: &mut Vec<usize>) {
+    let k = centres.len() / m;
+    let half_norms: Vec<f64> =
+        centres.chunks_exact(m).map(|c| 0.5 * c.iter().map(|v| v * v).sum::<f64>()).collect();
+    let mut products = vec![0.0; points.len() / m * k];
+    rows_times_parameters(points, centres, m, &mut products);
+    nearest.clear();
+    nearest.extend(products.chunks_exact(k).map(|row| {
+        let mut best = (0, f64::INFINITY);
+        for (centre, (product, half_norm)) in row.iter().zip(&half_norms).enumerate() {
+            if half_norm - product < best.1 {
+                best = (centre, half_norm - product);
+            }
+        }
+        best.0
+    }));
+}
+
+fn move_to_means(points: &[f64], nearest: &[usize], m: usize, centres: &mut [f64]) {
+    let mut counts = vec![0.0; centres.len() / m];
+    let mut sums = vec![0.0; centres.len()];
+    for (point, centre) in points.chunks_exact(m).zip(nearest) {
+        counts[*centre] += 1.0;
+        sums[centre * m..(centre + 1) * m].iter_mut().zip(point).for_each(|(sum, value)| *sum += value);
+    }
+    for (ix, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0.0) {
+        let mean = sums[ix * m..(ix + 1) * m].iter().map(|sum| sum / count);
+        centres[ix * m..(ix + 1) * m].iter_mut().zip(mean).for_each(|(centre, mean)| *centre = mean);
+    }
 }
 
 /// An index with probability proportional to its weight; `None` when every weight is 0.

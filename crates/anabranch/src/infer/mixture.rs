@@ -3,15 +3,15 @@
 use rand::Rng;
 
 use super::ascent::Ascent;
+use super::birth;
 use super::{Increment, Settings};
-use super::{birth, merge};
 use crate::batch::Batch;
 use crate::family::Family;
 use crate::posterior::Posterior;
 use crate::process::Process;
 
 /// A new component that ends with less than this many rows is emptied back into the others.
-const MIN_NEW_COUNT: f64 = 1.0;
+pub(super) const MIN_NEW_COUNT: f64 = 1.0;
 
 /// Memory that one worker reuses from minibatch to minibatch.
 #[derive(Debug, Default)]
@@ -37,8 +37,6 @@ pub struct InferenceReport {
     pub proposed: usize,
     /// Proposed components that were emptied back into the others.
     pub emptied: usize,
-    /// Proposed components that were merged with each other.
-    pub merged: usize,
 }
 
 /// Learns from one minibatch with the central posterior as prior.
@@ -57,21 +55,20 @@ pub fn infer<F: Family, P: Process>(
         return (Increment { base: posterior.version(), mass: 0.0, existing: vec![], new: vec![] }, report);
     }
     let mut ascent = Ascent::start(posterior, batch, workspace);
-    let births = birth::propose(posterior, batch, ascent.ln_explained(), settings, rng);
+    let births = birth::propose(&ascent, settings, rng);
     report.novel_rows = births.novel.len();
     report.proposed = births.n_components;
+    if births.n_components == 0 {
+        // Nothing new: the E-step that found that out is the whole inference, and one M-step ends it.
+        ascent.refresh();
+        return (ascent.export(), report);
+    }
     ascent.open(&births);
     ascent.climb(settings, &mut report.objective);
     loop {
         let emptied = ascent.empty_surplus(MIN_NEW_COUNT);
-        let merged = if emptied == 0 && births.n_components > 1 && settings.merge_horizon > 0.0 {
-            merge::merge_new(&mut ascent, settings.merge_horizon)
-        } else {
-            0
-        };
         report.emptied += emptied;
-        report.merged += merged;
-        if emptied + merged == 0 {
+        if emptied == 0 {
             break;
         }
         ascent.climb(settings, &mut Vec::new());

@@ -4,9 +4,11 @@
 
 mod ascent;
 mod birth;
+mod bootstrap;
 mod merge;
 mod mixture;
 
+pub use bootstrap::{Bootstrap, PriorChoice, bootstrap};
 pub use mixture::{InferenceReport, Workspace, infer};
 
 use crate::identify::ComponentId;
@@ -25,9 +27,6 @@ pub struct Settings {
     pub relative_tolerance: f64,
     /// A row may seed a component when the probability that it belongs to none of the known ones exceeds this.
     pub birth_threshold: f64,
-    /// New components of the minibatch are merged when that would still be right with this many times the data; 0 leaves
-    /// them apart.
-    pub merge_horizon: f64,
 }
 
 impl Default for Settings {
@@ -38,7 +37,6 @@ impl Default for Settings {
             absolute_tolerance: 1e-3,
             relative_tolerance: 1e-8,
             birth_threshold: 0.1,
-            merge_horizon: 0.0,
         }
     }
 }

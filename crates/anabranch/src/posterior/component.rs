@@ -1,8 +1,8 @@
 //! One component: what has been learned about it, and what follows from that for the next minibatch.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use crate::family::Family;
+use crate::family::{Family, Predictive};
 use crate::identify::ComponentId;
 use crate::process::LabelStatistics;
 
@@ -49,12 +49,23 @@ pub struct Component {
     born: u64,
     evidence: Evidence,
     expectation: OnceLock<Expectation>,
+    predictive: OnceLock<Prepared>,
+}
+
+/// A predictive density that was prepared once.
+#[derive(Clone)]
+struct Prepared(Arc<dyn Predictive>);
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Prepared")
+    }
 }
 
 impl Component {
     /// A component that entry number `born` of the journal created.
     pub fn new(id: ComponentId, born: u64, evidence: Evidence) -> Self {
-        Self { id, born, evidence, expectation: OnceLock::new() }
+        Self { id, born, evidence, expectation: OnceLock::new(), predictive: OnceLock::new() }
     }
 
     /// The name it keeps for ever.
@@ -84,6 +95,11 @@ impl Component {
             let log_partition = family.expected_natural(&self.evidence.stats, &mut phi);
             Expectation { phi, log_partition }
         })
+    }
+
+    /// The posterior predictive density under `family`'s prior.
+    pub fn predictive<F: Family>(&self, family: &F) -> &Arc<dyn Predictive> {
+        &self.predictive.get_or_init(|| Prepared(Arc::from(family.predictive(&self.evidence.stats)))).0
     }
 
     /// The component with more evidence; what was derived from the old evidence is forgotten.

@@ -6,6 +6,8 @@
 //!
 //! with the family's exact posterior predictive; `m_k = t_k` and the mass `α` of a new component come from the process.
 
+use std::sync::Arc;
+
 use super::Posterior;
 use crate::batch::Batch;
 use crate::family::{Family, Predictive};
@@ -17,7 +19,7 @@ use crate::process::Process;
 pub struct Predictor {
     ids: Vec<ComponentId>,
     ln_weights: Vec<f64>,
-    predictives: Vec<Box<dyn Predictive>>,
+    predictives: Vec<Arc<dyn Predictive>>,
     ln_weight_new: f64,
     prior: Box<dyn Predictive>,
 }
@@ -43,7 +45,7 @@ impl Predictor {
                 total += mass;
                 predictor.ids.push(component.id());
                 predictor.ln_weights.push(mass.ln());
-                predictor.predictives.push(family.predictive(&component.evidence().stats));
+                predictor.predictives.push(Arc::clone(component.predictive(family)));
             }
         }
         let ln_total = total.ln();

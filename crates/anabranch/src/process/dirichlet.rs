@@ -123,7 +123,7 @@ impl Process for Dirichlet {
     }
 }
 
-/// `P·L(t/P) ≤ E[log Γ(n); n > 0]` (math.md §1.4, bound 2).
+/// `P·L(t/P) ≤ E[log Γ(n); n > 0]`.
 fn conditional_count_term(stats: &LabelStatistics) -> f64 {
     let occupied = stats.probability_occupied();
     // L vanishes up to 2, so a component that is all but empty (t/P → 1) needs no quotient of tiny numbers.

@@ -1,6 +1,6 @@
 //! Laws of the log-partition function: predictive ratios, gradients, sums of increments.
 
-use anabranch::family::{AnyFamily, Categorical, Family};
+use anabranch::family::{AnyFamily, Categorical, Family, Frame, Gaussian, NormalInverseWishart};
 
 use crate::cases::{self, cases, features_of, stats_of};
 
@@ -146,7 +146,10 @@ fn seed_distances_are_those_of_each_family_s_geometry() {
     let close =
         |found: f64, expected: f64| assert!((found - expected).abs() < ROUNDING, "{found} {expected}");
     // The frame of three columns scales by 0.8, 1.15, 1.5.
-    close(cases::gaussian(3).seed_distance(&[0.8, 0.0, 3.0], &[0.0; 3]), 1.0 + 4.0);
+    // The prior expects variances of 1 and 4.
+    let prior = NormalInverseWishart::with_diagonal_psi(vec![0.0; 2], 1.0, &[5.0, 20.0], 5.0);
+    let gaussian = Gaussian::new(Frame::identity(2), prior).unwrap();
+    close(gaussian.seed_distance(&[2.0, 2.0], &[0.0; 2]), 4.0 + 1.0);
     close(cases::spherical(2).seed_distance(&[1.7, 0.0], &[0.0, 1.7]), 2.0);
     close(cases::bernoulli(3).seed_distance(&[1.0, 0.0, 1.0], &[0.0, 0.0, 0.0]), 2.0);
     close(cases::poisson(2).seed_distance(&[9.0, 4.0], &[4.0, 4.0]), 1.0);

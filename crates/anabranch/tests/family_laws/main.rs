@@ -1,4 +1,4 @@
-//! Laws that hold for every family, run on every family (math.md §6).
+//! Laws that hold for every family, run on every family.
 //!
 //! One file per law; [`cases`] lists the families, in several numbers of columns, with rows of their domains.
 

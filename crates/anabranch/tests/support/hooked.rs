@@ -77,7 +77,11 @@ impl Family for Hooked {
         self.coins.summary(stats)
     }
 
-    fn seed_distance(&self, x: &[f64], y: &[f64]) -> f64 {
-        self.coins.seed_distance(x, y)
+    fn embedding_len(&self) -> usize {
+        self.coins.embedding_len()
+    }
+
+    fn embed(&self, x: &[f64], out: &mut [f64]) {
+        self.coins.embed(x, out);
     }
 }

@@ -1,0 +1,162 @@
+//! The first minibatch, large and alone: components and their prior are found together, in rounds.
+//!
+//! ```text
+//! seeds (many) → { ascent → prior by type-II maximum likelihood → merges } until nothing changes
+//! ```
+//!
+//! It is seeded far beyond the clusters it can hold, because a cluster without a seed is not found later, and then merges
+//! what the data do not keep apart. A merge is final and more data will come, so it is judged for more data than there are
+//! (`merge_horizon`). The prior decides what a cluster costs, and the clusters decide the prior: hence the rounds.
+
+use rand::Rng;
+
+use super::ascent::Ascent;
+use super::{Increment, Settings, Workspace, birth, merge};
+use crate::batch::Batch;
+use crate::family::Family;
+use crate::posterior::Posterior;
+use crate::process::Process;
+
+/// Rows of the first of the two stages of an estimated prior.
+const SCOUT_ROWS: usize = 2500;
+/// One seed for this many rows …
+const ROWS_PER_SEED: usize = 16;
+/// … but at least and at most this many.
+const SEEDS: (usize, usize) = (20, 320);
+/// Merges must still be right with this many times the data: 1 loses small clusters beside large ones, 4 keeps clusters
+/// apart that differ by chance.
+const MERGE_HORIZON: f64 = 2.0;
+/// Rounds at most; the rest is left to the stream.
+const MAX_ROUNDS: usize = 25;
+/// Iterations of the ascent between two looks at the prior and at merges.
+const ITERATIONS_PER_ROUND: usize = 5;
+/// Steps of type-II maximum likelihood in a round, and on the seeds.
+const STEPS: usize = 3;
+const FIRST_STEPS: usize = 20;
+/// The prior has settled when a round moves its log-partition by less than this share.
+const SETTLED: f64 = 2e-3;
+/// Rounds that settle the prior before the first merge, at most.
+const ROUNDS_BEFORE_MERGES: usize = 10;
+
+/// Where the prior comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PriorChoice {
+    /// Estimated from the components.
+    #[default]
+    Estimated,
+    /// As given.
+    Given,
+}
+
+/// What the first minibatch taught.
+#[derive(Clone, Debug)]
+pub struct Bootstrap<F> {
+    /// The family with the prior that was given or estimated.
+    pub family: F,
+    /// The components.
+    pub increment: Increment,
+    /// Rounds that were needed.
+    pub rounds: usize,
+}
+
+/// Learns components, and the prior if it is to be estimated, from the rows of the first minibatch.
+///
+/// An estimated prior also says in which coordinates clusters are round, and seeds are best drawn there: a first stage on
+/// some of the rows finds the prior, a second one starts from it on all of them.
+pub fn bootstrap<F: Family, P: Process>(
+    prior: &Posterior<F, P>,
+    batch: &Batch,
+    settings: &Settings,
+    choice: PriorChoice,
+    rng: &mut impl Rng,
+    workspace: &mut Workspace,
+) -> Bootstrap<F> {
+    debug_assert!(prior.components().is_empty(), "a bootstrap starts from nothing");
+    if batch.mass() <= 0.0 {
+        let increment = Increment { base: prior.version(), mass: 0.0, existing: vec![], new: vec![] };
+        return Bootstrap { family: prior.family().clone(), increment, rounds: 0 };
+    }
+    match choice {
+        PriorChoice::Given => stage(prior, batch, settings, choice, rng, workspace),
+        PriorChoice::Estimated => {
+            let scout = batch.head(SCOUT_ROWS);
+            let found = stage(prior, &scout, settings, choice, rng, workspace);
+            let mut better = Posterior::prior(found.family, prior.process().clone());
+            better.version = prior.version();
+            stage(&better, batch, settings, choice, rng, workspace)
+        }
+    }
+}
+
+fn stage<F: Family, P: Process>(
+    prior: &Posterior<F, P>,
+    batch: &Batch,
+    settings: &Settings,
+    choice: PriorChoice,
+    rng: &mut impl Rng,
+    workspace: &mut Workspace,
+) -> Bootstrap<F> {
+    let mut family = prior.family().clone();
+    let settings = Settings {
+        max_new: (batch.n_rows() / ROWS_PER_SEED).clamp(SEEDS.0, SEEDS.1),
+        max_iterations: ITERATIONS_PER_ROUND,
+        ..settings.clone()
+    };
+    let mut ascent = Ascent::start(prior, batch, workspace);
+    let births = birth::propose(&ascent, &settings, rng);
+    ascent.open(&births);
+    if choice == PriorChoice::Estimated {
+        // The partition around the seeds is a better first guess of what a cluster is than any constant.
+        ascent.refresh();
+        refit_prior(&mut ascent, &mut family, FIRST_STEPS);
+    }
+    let mut rounds = 0;
+    let mut settled = choice == PriorChoice::Given;
+    while rounds < MAX_ROUNDS {
+        rounds += 1;
+        ascent.climb(&settings, &mut Vec::new());
+        let mut changed = ascent.empty_surplus(super::mixture::MIN_NEW_COUNT) > 0;
+        if changed {
+            ascent.climb(&settings, &mut Vec::new());
+        }
+        if choice == PriorChoice::Estimated {
+            let moved = refit_prior(&mut ascent, &mut family, STEPS);
+            settled |= rounds >= ROUNDS_BEFORE_MERGES || moved < SETTLED;
+        }
+        if settled {
+            changed |= merge::merge_new(&mut ascent, MERGE_HORIZON) > 0;
+            if !changed {
+                break;
+            }
+        }
+    }
+    ascent.climb(&settings, &mut Vec::new());
+    Bootstrap { family, increment: ascent.export(), rounds }
+}
+
+/// Re-estimates the prior from the components that are large enough to tell; returns how far it went.
+fn refit_prior<F: Family, P: Process>(ascent: &mut Ascent<'_, F, P>, family: &mut F, steps: usize) -> f64 {
+    let enough = 3.0 + family.dimensions() as f64 / 2.0;
+    let sums = ascent.memory.sums.chunks_exact(family.n_features());
+    let components: Vec<&[f64]> = sums.filter(|stats| stats[0] >= enough).collect();
+    let mut fitted = family.clone();
+    for _ in 0..steps {
+        let Some(next) = fitted.refit(&components) else { break };
+        fitted = next;
+    }
+    let distance = moved(family, &fitted);
+    family.clone_from(&fitted);
+    let process = ascent.posterior().process().clone();
+    let mut under_new_prior = Posterior::prior(fitted, process);
+    under_new_prior.version = ascent.posterior().version();
+    ascent.rebase(under_new_prior);
+    ascent.refresh();
+    distance
+}
+
+/// How far the prior went, as a share of its log-partition.
+fn moved<F: Family>(before: &F, after: &F) -> f64 {
+    let nothing = vec![0.0; before.n_features()];
+    let (before, after) = (before.log_partition(&nothing), after.log_partition(&nothing));
+    (after - before).abs() / (1.0 + before.abs())
+}
