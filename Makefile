@@ -77,7 +77,7 @@ headers:
 .PHONY: deny
 deny: $(DENY)
 	$(DENY) --locked check licenses bans sources
-	$(DENY) --manifest-path fuzz/Cargo.toml --locked check --config deny.toml licenses bans sources
+	$(DENY) --manifest-path fuzz/Cargo.toml --config deny.toml --locked check licenses bans sources
 
 $(DENY):
 	$(CARGO) install --locked cargo-deny --root $(TOOLS)

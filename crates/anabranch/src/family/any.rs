@@ -89,6 +89,10 @@ impl Family for AnyFamily {
         delegate!(self, family => family.check(x))
     }
 
+    fn admits(&self, stats: &[f64]) -> bool {
+        delegate!(self, family => family.admits(stats))
+    }
+
     fn features(&self, x: &[f64], out: &mut [f64]) {
         delegate!(self, family => family.features(x, out))
     }

@@ -16,6 +16,9 @@ use super::{DomainError, Family, Predictive, Summary, counts, draw, type_two};
 use crate::batch::Batch;
 use crate::math::special::{digamma, ln_gamma, ln_gamma_ratio};
 
+/// A sum of 1e12 terms is off by less than this share.
+const ROUNDING_SHARE: f64 = 1e-6;
+
 /// Independent columns of zeros and ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "RawBernoulli")]
@@ -111,6 +114,12 @@ impl Family for Bernoulli {
 
     fn check(&self, x: &[f64]) -> Result<(), DomainError> {
         check_bits(x)
+    }
+
+    fn admits(&self, stats: &[f64]) -> bool {
+        // Σx and n are added up apart, so Σx may lie above n by the rounding of a sum.
+        let most = stats[0] * (1.0 + ROUNDING_SHARE);
+        counts::are_sums(stats) && stats[1..].iter().all(|ones| *ones <= most)
     }
 
     fn features(&self, x: &[f64], out: &mut [f64]) {

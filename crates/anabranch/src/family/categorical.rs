@@ -122,6 +122,10 @@ impl Family for Categorical {
         counts::check_counts(x)
     }
 
+    fn admits(&self, stats: &[f64]) -> bool {
+        counts::are_sums(stats)
+    }
+
     fn features(&self, x: &[f64], out: &mut [f64]) {
         out.fill(0.0);
         out[0] = 1.0;

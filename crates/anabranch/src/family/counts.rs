@@ -21,6 +21,11 @@ pub(crate) fn check_counts(x: &[f64]) -> Result<(), DomainError> {
     }
 }
 
+/// True for sums of counts: finite and not negative.
+pub(crate) fn are_sums(stats: &[f64]) -> bool {
+    stats.iter().all(|s| s.is_finite() && *s >= 0.0)
+}
+
 /// Weighted mean of each column of rows that pass `check`.
 pub(crate) fn column_means(
     rows: &Batch,

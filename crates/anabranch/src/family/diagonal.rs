@@ -15,6 +15,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len, require_positive, require_real};
+use super::frame::are_moments;
 use super::student_t::StudentT;
 use super::type_two;
 use super::{DomainError, EMPTY_COUNT, Family, Frame, Predictive, Summary, draw};
@@ -158,6 +159,11 @@ impl Family for Diagonal {
 
     fn check(&self, x: &[f64]) -> Result<(), DomainError> {
         self.frame.check(x)
+    }
+
+    fn admits(&self, stats: &[f64]) -> bool {
+        let (sums, squares) = stats[1..].split_at(self.dimensions());
+        are_moments(stats[0], sums, squares)
     }
 
     fn features(&self, x: &[f64], out: &mut [f64]) {

@@ -146,6 +146,21 @@ impl Frame {
     }
 }
 
+/// True when rows that pass [`Frame::check`] can have this count, these sums and these sums of squares or products.
+///
+/// Larger ones overflow on the way to a scatter matrix.
+pub(crate) fn are_moments(count: f64, sums: &[f64], squares: &[f64]) -> bool {
+    /// More rows than anyone counts, and few enough to multiply with the largest square.
+    const MOST_ROWS: f64 = 1e100;
+    /// A sum of 1e12 terms is off by less than this share.
+    const ROUNDING_SHARE: f64 = 1e-6;
+    let rows = count * (1.0 + ROUNDING_SHARE);
+    let (most_sum, most_square) = (rows * REAL_LIMIT, rows * REAL_LIMIT * REAL_LIMIT);
+    (0.0..=MOST_ROWS).contains(&count)
+        && sums.iter().all(|sum| sum.abs() <= most_sum)
+        && squares.iter().all(|square| square.abs() <= most_square)
+}
+
 fn into_range(scale: f64) -> f64 {
     scale.clamp(*SCALE_RANGE.start(), *SCALE_RANGE.end())
 }

@@ -16,6 +16,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len};
+use super::frame::are_moments;
 use super::normal_inverse_wishart::{NormalInverseWishart, add_scatter, factor_or_repair};
 use super::student_t::StudentT;
 use super::type_two;
@@ -165,6 +166,11 @@ impl Family for Gaussian {
 
     fn check(&self, x: &[f64]) -> Result<(), DomainError> {
         self.frame.check(x)
+    }
+
+    fn admits(&self, stats: &[f64]) -> bool {
+        let (sums, squares) = stats[1..].split_at(self.dimensions());
+        are_moments(stats[0], sums, squares)
     }
 
     fn features(&self, x: &[f64], out: &mut [f64]) {

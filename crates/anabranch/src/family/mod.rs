@@ -78,6 +78,12 @@ pub trait Family: Clone + std::fmt::Debug + Send + Sync + 'static {
     /// Checks that a row of finite numbers lies in the domain.
     fn check(&self, x: &[f64]) -> Result<(), DomainError>;
 
+    /// False for statistics that no rows have and that would make a posterior improper (PROPER). What a file says passes
+    /// through here before anything is computed from it.
+    fn admits(&self, stats: &[f64]) -> bool {
+        stats.iter().all(|s| s.is_finite()) && stats[0] >= 0.0
+    }
+
     /// Writes `T(x)`; `out[0]` is 1.
     fn features(&self, x: &[f64], out: &mut [f64]);
 

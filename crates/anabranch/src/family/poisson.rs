@@ -106,6 +106,10 @@ impl Family for Poisson {
         counts::check_counts(x)
     }
 
+    fn admits(&self, stats: &[f64]) -> bool {
+        counts::are_sums(stats)
+    }
+
     fn features(&self, x: &[f64], out: &mut [f64]) {
         out[0] = 1.0;
         out[1..].copy_from_slice(x);

@@ -122,6 +122,10 @@ impl Family for Product {
         })
     }
 
+    fn admits(&self, stats: &[f64]) -> bool {
+        self.parts(stats).all(|(block, part)| block.family.admits(part))
+    }
+
     fn features(&self, x: &[f64], out: &mut [f64]) {
         let mut rest = out;
         for block in &self.blocks {

@@ -17,6 +17,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len, require_positive, require_real};
+use super::frame::are_moments;
 use super::student_t::StudentT;
 use super::type_two;
 use super::{DomainError, EMPTY_COUNT, Family, Frame, Predictive, Summary, draw};
@@ -174,6 +175,12 @@ impl Family for Spherical {
 
     fn check(&self, x: &[f64]) -> Result<(), DomainError> {
         self.frame.check(x)
+    }
+
+    fn admits(&self, stats: &[f64]) -> bool {
+        let (sums, square) = stats[1..].split_at(self.dimensions());
+        // One sum holds the squares of all columns.
+        are_moments(stats[0], sums, &[square[0] / self.dimensions() as f64])
     }
 
     fn features(&self, x: &[f64], out: &mut [f64]) {

@@ -126,12 +126,11 @@ fn check<F: Family>(component: &Component, family: &F, version: u64) -> Result<(
         return Err(RestoreError::Born(id));
     }
     let labels = evidence.labels;
-    let sane = evidence.stats.iter().all(|s| s.is_finite())
+    let sane = family.admits(&evidence.stats)
         && labels.expected_count.is_finite()
         && labels.expected_count >= 0.0
         && labels.log_p_empty <= 0.0
-        && labels.label_entropy.is_finite()
-        && evidence.stats[0] >= 0.0;
+        && labels.label_entropy.is_finite();
     // PROPER: a component whose log-partition is not finite would poison every prediction.
     let proper = sane && {
         let expectation = component.expectation(family);
@@ -176,5 +175,46 @@ mod tests {
         const N: u64 = 200_000;
         assert_eq!(restore((1..N).map(|id| (id, id - 1))), Ok(()));
         assert_eq!(restore((1..N).map(|id| (id, (id + 1) % N))), Ok(()));
+    }
+
+    /// log Γ and ψ of a negative number may be finite: the sign itself has to be checked.
+    #[test]
+    fn negative_counts_are_refused() {
+        use crate::family::{AnyFamily, Categorical, Multinomial, Poisson};
+        let families: [AnyFamily; 4] = [
+            Bernoulli::new(vec![1.0; 2], vec![1.0; 2]).unwrap().into(),
+            Categorical::new(vec![vec![1.0; 2]]).unwrap().into(),
+            Poisson::new(vec![1.0; 2], vec![1.0; 2]).unwrap().into(),
+            Multinomial::new(vec![1.0; 2], 5.0).unwrap().into(),
+        ];
+        for family in families {
+            let check_stats = |stats: Vec<f64>| {
+                let evidence = Evidence { stats, labels: Default::default() };
+                check(&Component::new(ComponentId(0), 0, evidence), &family, 0)
+            };
+            assert_eq!(check_stats(vec![5.0, 3.0, 2.0]), Ok(()), "{family:?}");
+            assert_eq!(
+                check_stats(vec![5.0, 3.0, -1.5]),
+                Err(RestoreError::Improper(ComponentId(0))),
+                "{family:?}"
+            );
+        }
+    }
+
+    /// The scatter matrix of these would hold infinities.
+    #[test]
+    fn sums_that_no_rows_have_are_refused() {
+        use crate::family::{Frame, Gaussian, NormalInverseWishart};
+        let prior = NormalInverseWishart::with_diagonal_psi(vec![0.0], 0.1, &[0.1], 4.0);
+        let family = Gaussian::new(Frame::identity(1), prior).unwrap();
+        assert!(family.admits(&[12.0, 12e75, 12e150]) && family.admits(&[0.0; 3]));
+        assert!(!family.admits(&[12.0, 1e300, 12.0]) && !family.admits(&[12.0, 0.0, 1e300]));
+        assert!(!family.admits(&[0.0, 1.0, 1.0]) && !family.admits(&[f64::NAN, 0.0, 0.0]));
+    }
+
+    #[test]
+    fn more_ones_than_rows_are_refused() {
+        let family = Bernoulli::new(vec![1.0], vec![1.0]).unwrap();
+        assert!(family.admits(&[5.0, 5.0]) && !family.admits(&[5.0, 7.5]));
     }
 }
