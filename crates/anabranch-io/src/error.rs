@@ -286,7 +286,7 @@ impl ReadError {
             Self::Damaged { .. } => "check that the file is complete, or name its format with --format",
             Self::TooLong { .. } => "look for a quote that is never closed, or name the format with --format",
             Self::ColumnType { .. } => {
-                "drop the column with --columns -NAME, or read its strings as categories with --categorical NAME"
+                "drop the column with --columns -NAME, or read its strings as categories of a categorical family"
             }
             Self::NoSuchColumn { .. } => "use a name from the list or a position counted from 1",
             Self::DuplicateColumn { .. } => "rename one of them",
@@ -306,7 +306,7 @@ fn bad_row_hint(problem: &BadCell) -> &'static str {
     match problem {
         BadCell::NotANumber { .. } => {
             "skip such rows with --on-bad-row skip, drop the column with --columns -NAME, \
-             or read its strings as categories with --categorical NAME"
+             or read its strings as categories of a categorical family"
         }
         _ => "skip such rows with --on-bad-row skip, or repair the file",
     }

@@ -86,9 +86,33 @@ impl FamilySpec {
             [part] => Ok(from_rows(part.kind, first)?),
             _ if given => Err(Failure::input("prior flags go with one family, not with several")
                 .with_hint("leave them out: the prior of each part is taken from the data")),
-            parts => product(parts, first, schema),
+            parts => product(parts, schema, |kind, columns| {
+                let values = first.rows().flat_map(|row| columns.iter().map(|column| row[*column])).collect();
+                from_rows(kind, &Batch::new(columns.len(), values).map_err(Failure::input)?)
+            }),
         }
     }
+
+    /// A family with the domain of the one to come, for checking the rows that it is made from.
+    pub fn domain(&self, schema: &Schema) -> Result<AnyFamily, Failure> {
+        match self.0.as_slice() {
+            [part] => neutral(part.kind, schema.dimensions()),
+            parts => product(parts, schema, |kind, columns| neutral(kind, columns.len())),
+        }
+    }
+}
+
+/// Values far enough apart that a normal family framed by them takes every row that one framed by the data could.
+const WIDEST: f64 = 1e150;
+
+/// A family of this kind before any row was seen: only its domain means something.
+fn neutral(kind: Kind, dimensions: usize) -> Result<AnyFamily, Failure> {
+    let rows: &[f64] = match kind {
+        Kind::Gaussian | Kind::Diagonal | Kind::Spherical => &[-WIDEST, WIDEST],
+        _ => &[1.0],
+    };
+    let values = rows.iter().flat_map(|value| std::iter::repeat_n(*value, dimensions)).collect();
+    from_rows(kind, &Batch::new(dimensions, values).map_err(Failure::input)?)
 }
 
 fn parse_part(text: &str) -> Result<Part, Failure> {
@@ -115,7 +139,11 @@ fn from_rows(kind: Kind, rows: &Batch) -> Result<AnyFamily, Failure> {
     })
 }
 
-fn product(parts: &[Part], first: &Batch, schema: &Schema) -> Result<AnyFamily, Failure> {
+fn product(
+    parts: &[Part],
+    schema: &Schema,
+    family_of: impl Fn(Kind, &[usize]) -> Result<AnyFamily, Failure>,
+) -> Result<AnyFamily, Failure> {
     let mut blocks = Vec::with_capacity(parts.len());
     for part in parts {
         let columns: Vec<usize> = part
@@ -125,9 +153,8 @@ fn product(parts: &[Part], first: &Batch, schema: &Schema) -> Result<AnyFamily, 
                 schema.position(name).ok_or_else(|| Failure::input(format!("there is no column `{name}`")))
             })
             .collect::<Result<_, _>>()?;
-        let values = first.rows().flat_map(|row| columns.iter().map(|column| row[*column])).collect();
-        let rows = Batch::new(columns.len(), values).map_err(Failure::input)?;
-        blocks.push(Block { columns, family: from_rows(part.kind, &rows)? });
+        let family = family_of(part.kind, &columns)?;
+        blocks.push(Block { columns, family });
     }
     Ok(AnyFamily::Product(Product::new(blocks)?))
 }
@@ -152,6 +179,13 @@ fn with_prior(kind: Kind, first: &Batch, flags: &PriorArgs) -> Result<AnyFamily,
         scale: vector("--prior-scale", &flags.prior_scale)?,
         dof: flags.prior_dof,
     };
+    // Here, in the units and under the names that the user knows.
+    let scales = given.scale.iter().flatten().map(|value| ("--prior-scale", value));
+    let strengths = given.kappa.iter().map(|value| ("--prior-kappa", value));
+    let mut positive = scales.chain(strengths).chain(given.dof.iter().map(|value| ("--prior-dof", value)));
+    if let Some((flag, value)) = positive.find(|(_, value)| !(value.is_finite() && **value > 0.0)) {
+        return Err(Failure::input(format!("{flag}: {value} is not a finite number above 0")));
+    }
     match kind {
         Kind::Gaussian | Kind::Diagonal | Kind::Spherical => normal(kind, first, given),
         _ => counts(kind, first, given),

@@ -1,17 +1,18 @@
 //! One run from its first row to its model: what `fit` and `demo` share.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 
 use anabranch::batch::Batch;
 use anabranch::central::Central;
-use anabranch::engine::{self, Config, Schedule};
+use anabranch::engine::{self, Config, Flow, Schedule};
 use anabranch::family::AnyFamily;
 use anabranch::identify::Identification;
 use anabranch::infer::Settings;
 use anabranch::posterior::{Posterior, Predictor};
 use anabranch::process::{Bound, Dirichlet};
 use anabranch_io::model::{Model, Provenance};
-use anabranch_io::{OnBadRow, Schema, Source};
+use anabranch_io::{Schema, Source};
 
 use super::checkpoint::Checkpoints;
 use super::progress::Progress;
@@ -19,6 +20,7 @@ use super::trace::Trace;
 use super::watch::{Watch, Watched};
 use crate::args::{BoundKind, EngineArgs, OnOff, OutputArgs, ScheduleKind};
 use crate::failure::Failure;
+use crate::fit::describe;
 use crate::reading::{DomainFilter, Minibatches, RowSample};
 use crate::resources::Stopwatch;
 use crate::stop;
@@ -37,7 +39,7 @@ pub struct Setup<'a> {
     /// The rows.
     pub source: Box<dyn Source>,
     /// What to do with rows outside the family's domain.
-    pub on_bad_row: OnBadRow,
+    pub filter: DomainFilter,
     /// Makes the family from the first rows.
     pub family: &'a FamilyBuilder<'a>,
     /// Held-out rows.
@@ -117,13 +119,14 @@ fn process(args: &EngineArgs) -> Result<Dirichlet, Failure> {
 /// Runs a stream through the engine and writes what was asked for while it goes on.
 pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<Finished, Failure> {
     stop::listen();
+    check_places(output)?;
     let process = process(args)?;
     let config = config(args);
     let mut watch = Stopwatch::start();
     let names: Vec<String> = setup.source.schema().names().map(str::to_owned).collect();
     let sample = output.report.is_some().then(|| RowSample::new(names.len(), REPORT_ROWS, args.seed));
-    let filter = DomainFilter::new(None, names, setup.on_bad_row);
-    let mut stream = Minibatches::new(setup.source, filter, args.batch_size as usize, sample);
+    let domain = setup.filter.family().map(describe);
+    let mut stream = Minibatches::new(setup.source, setup.filter, args.batch_size as usize, sample);
     let bootstrap = bootstrap_rows(args);
     let first_rows = if bootstrap > 0 { bootstrap } else { args.batch_size as usize };
     let trace = Trace::create(output.trace.as_deref())?;
@@ -139,9 +142,11 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         conflicts: 0,
         algorithm: "sda".into(),
     };
+    let absorbed_before = setup.resumed.as_ref().map_or(0, |model| model.fold.absorbed().len());
     let central = match setup.resumed {
         Some(model) => {
             check_same_run(&model.provenance, &provenance)?;
+            check_same_model(model.fold.posterior(), domain, &process)?;
             provenance = model.provenance;
             stream.check_against(model.fold.posterior().family().clone());
             stream.resume(model.fold.absorbed().clone(), provenance.bootstrap_rows)?;
@@ -151,17 +156,26 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
             let schema = stream.schema().clone();
             let first =
                 stream.read_ahead(first_rows)?.ok_or_else(|| Failure::input("the input has no rows"))?;
-            let family = (setup.family)(first, &schema)?;
+            if first.n_rows() == 0 {
+                return Err(Failure::input("none of the first rows lies in the domain of the family")
+                    .with_hint("choose another --family"));
+            }
+            let family = (setup.family)(&first, &schema)?;
             stream.check_against(family.clone());
             Central::new(family, process)
         }
     };
     let mut observer =
-        Watch::new(&mut watch, trace, progress, setup.test.as_ref(), setup.checkpoints, provenance);
+        Watch::new(&mut watch, trace, progress, setup.test.as_ref(), setup.checkpoints, provenance)
+            .after(absorbed_before);
+    let mut flow = Flow::Continue;
     if bootstrap > 0 && central.snapshot().version() == 0 {
-        engine::bootstrap(&central, &mut stream, &config, &mut observer)?;
+        flow = engine::bootstrap(&central, &mut stream, &config, &mut observer)?;
     }
-    let ran = engine::run(&central, &mut stream, &config, &mut observer);
+    let ran = match flow {
+        Flow::Continue => engine::run(&central, &mut stream, &config, &mut observer),
+        Flow::Stop => Ok(()),
+    };
     let skipped = stream.skipped_rows();
     let Watched { mut trace, mut provenance, checkpoints, stopped, failure } = observer.finish();
     provenance.skipped_rows = skipped;
@@ -194,19 +208,61 @@ pub(super) fn finalised(mut model: Model) -> Model {
     model
 }
 
-fn check_same_run(stored: &Provenance, now: &Provenance) -> Result<(), Failure> {
-    let differs = |what: &str, then: String, now: String| {
-        Err(Failure::input(format!("the checkpoint was made with {what} {then}, this run has {now}"))
-            .with_hint("pass the same flags as before, or start anew without --resume"))
+/// Finds out before the work, not after it, that its result has no place to go.
+fn check_places(output: &OutputArgs) -> Result<(), Failure> {
+    if let Some(out) = &output.out {
+        let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            return Err(Failure::input(format!("--out {}: no folder {}", out.display(), folder.display())));
+        }
+        if out.is_dir() {
+            return Err(Failure::input(format!("--out {}: is a folder", out.display())));
+        }
+    }
+    match &output.report {
+        Some(report) if report.exists() && !report.is_dir() => {
+            Err(Failure::input(format!("--report {}: is not a folder", report.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn differs(what: &str, then: impl Display, now: impl Display) -> Result<(), Failure> {
+    Err(Failure::input(format!("the checkpoint was made with {what} {then}, this run has {now}"))
+        .with_hint("pass the same flags as before, or start anew without --resume"))
+}
+
+fn check_same_model(
+    stored: &Posterior<AnyFamily, Dirichlet>,
+    family: Option<String>,
+    process: &Dirichlet,
+) -> Result<(), Failure> {
+    let then = describe(stored.family());
+    if let Some(now) = family.filter(|now| *now != then) {
+        return differs("--family", then, now);
+    }
+    if stored.process().alpha() != process.alpha() {
+        return differs("--alpha", stored.process().alpha(), process.alpha());
+    }
+    let name = |process: &Dirichlet| match process.bound_kind() {
+        Bound::Paper => "paper",
+        Bound::Conditional => "conditional",
     };
+    match stored.process().bound_kind() == process.bound_kind() {
+        true => Ok(()),
+        false => differs("--bound", name(stored.process()), name(process)),
+    }
+}
+
+fn check_same_run(stored: &Provenance, now: &Provenance) -> Result<(), Failure> {
     if stored.batch_size != now.batch_size {
-        return differs("--batch-size", stored.batch_size.to_string(), now.batch_size.to_string());
+        return differs("--batch-size", stored.batch_size, now.batch_size);
     }
     if stored.bootstrap_rows != now.bootstrap_rows {
-        return differs("--bootstrap", stored.bootstrap_rows.to_string(), now.bootstrap_rows.to_string());
+        return differs("--bootstrap", stored.bootstrap_rows, now.bootstrap_rows);
     }
     if stored.seed != now.seed {
-        return differs("--seed", stored.seed.to_string(), now.seed.to_string());
+        return differs("--seed", stored.seed, now.seed);
     }
     let names = |provenance: &Provenance| provenance.schema.names().collect::<Vec<_>>().join(",");
     if names(stored) != names(now) {

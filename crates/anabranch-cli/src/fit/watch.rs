@@ -65,6 +65,11 @@ impl<'a> Watch<'a> {
         Self { clock, trace, progress, test, checkpoints, provenance, minibatches, failure, stopped }
     }
 
+    /// Counts on from the minibatches that an earlier run absorbed.
+    pub fn after(self, minibatches: u64) -> Self {
+        Self { minibatches, ..self }
+    }
+
     /// Ends the display and hands back what was collected.
     pub fn finish(self) -> Watched {
         self.progress.finish();
