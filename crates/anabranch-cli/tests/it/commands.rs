@@ -76,7 +76,8 @@ fn small_fit(flags: &[&str]) -> (Sandbox, crate::support::Run) {
 
 #[test]
 fn nothing_is_coloured_when_nobody_watches() {
-    for run in [small_fit(&[]).1, Sandbox::new().run(&["--help"]), Sandbox::new().run(&["fit", "--nonsense"])] {
+    for run in [small_fit(&[]).1, Sandbox::new().run(&["--help"]), Sandbox::new().run(&["fit", "--nonsense"])]
+    {
         assert!(!run.transcript().contains('\u{1b}'), "{}", run.transcript());
     }
 }
@@ -84,7 +85,8 @@ fn nothing_is_coloured_when_nobody_watches() {
 #[test]
 fn quiet_says_nothing_on_standard_error() {
     let sandbox = Sandbox::with("rows.csv", "x,y\n1,2\n3,oops\n5,6\n");
-    let run = sandbox.run(&["fit", "rows.csv", "--quiet", "--on-bad-row", "skip", "--checkpoint", "c", "--resume"]);
+    let run =
+        sandbox.run(&["fit", "rows.csv", "--quiet", "--on-bad-row", "skip", "--checkpoint", "c", "--resume"]);
     assert!(run.ok().contains("1 bad row skipped"), "{}", run.stdout);
     assert_eq!(run.stderr, "");
 }

@@ -77,7 +77,8 @@ fn a_category_that_appears_after_the_first_minibatch_keeps_the_mass() {
     let mut text = String::from("c\n");
     (0..300).for_each(|ix| text += if ix < 200 { "old\n" } else { "new\n" });
     let sandbox = Sandbox::with("rows.csv", text);
-    let flags = ["rows.csv", "--family", "categorical", "--bootstrap", "50", "--batch-size", "50", "--out", "model"];
+    let flags =
+        ["rows.csv", "--family", "categorical", "--bootstrap", "50", "--batch-size", "50", "--out", "model"];
     assert_mass(&sandbox.fit(&flags), 300);
     assert_eq!(sandbox.run(&["predict", "model", "rows.csv"]).ok().lines().count(), 301);
 }

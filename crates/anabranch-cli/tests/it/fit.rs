@@ -18,14 +18,30 @@ fn sandbox() -> Sandbox {
 fn the_result_has_every_promised_field_of_its_type() {
     let result = sandbox().fit(&["rows.csv", "--test", "test.csv", "--labels", "labels.csv"]);
     let wholes = [
-        "observations", "dimensions", "components", "effective_components", "minibatches", "matchings", "conflicts",
-        "skipped_rows", "peak_rss_bytes", "threads", "workers", "seed",
+        "observations",
+        "dimensions",
+        "components",
+        "effective_components",
+        "minibatches",
+        "matchings",
+        "conflicts",
+        "skipped_rows",
+        "peak_rss_bytes",
+        "threads",
+        "workers",
+        "seed",
     ];
     for field in wholes {
         whole(&result, field);
     }
-    let numbers =
-        ["mass", "seconds", "cpu_seconds", "test_log_likelihood", "adjusted_rand", "normalized_mutual_information"];
+    let numbers = [
+        "mass",
+        "seconds",
+        "cpu_seconds",
+        "test_log_likelihood",
+        "adjusted_rand",
+        "normalized_mutual_information",
+    ];
     for field in numbers {
         assert!(number(&result, field).is_finite(), "{field}");
     }
@@ -66,7 +82,8 @@ fn the_held_out_likelihood_is_that_of_the_mixture_that_made_the_rows() {
 #[test]
 fn the_trace_has_a_header_and_one_row_for_each_minibatch() {
     let sandbox = sandbox();
-    let result = sandbox.fit(&["rows.csv", "--bootstrap", "100", "--batch-size", "64", "--trace", "trace.csv"]);
+    let result =
+        sandbox.fit(&["rows.csv", "--bootstrap", "100", "--batch-size", "64", "--trace", "trace.csv"]);
     let trace = sandbox.text("trace.csv");
     let mut lines = trace.lines();
     let header = lines.next().unwrap();
@@ -81,7 +98,8 @@ fn the_trace_has_a_header_and_one_row_for_each_minibatch() {
 fn the_trace_ends_with_the_likelihood_of_the_result() {
     let sandbox = sandbox();
     let result = sandbox.fit(&["rows.csv", "--test", "test.csv", "--trace", "trace.csv"]);
-    let last: f64 = sandbox.text("trace.csv").lines().last().unwrap().rsplit(',').next().unwrap().parse().unwrap();
+    let last: f64 =
+        sandbox.text("trace.csv").lines().last().unwrap().rsplit(',').next().unwrap().parse().unwrap();
     assert_eq!(last, number(&result, "test_log_likelihood"));
 }
 
@@ -90,9 +108,11 @@ fn the_report_is_a_page_with_its_pictures() {
     let sandbox = sandbox();
     sandbox.fit(&["rows.csv", "--test", "test.csv", "--report", "report"]);
     assert!(sandbox.text("report/report.html").starts_with("<!doctype html>"));
-    let files: Vec<_> = std::fs::read_dir(sandbox.path("report")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let files: Vec<_> =
+        std::fs::read_dir(sandbox.path("report")).unwrap().map(|entry| entry.unwrap().path()).collect();
     for (extension, magic) in [("svg", &b"<svg"[..]), ("png", b"\x89PNG")] {
-        let of_kind: Vec<_> = files.iter().filter(|path| path.extension().is_some_and(|e| e == extension)).collect();
+        let of_kind: Vec<_> =
+            files.iter().filter(|path| path.extension().is_some_and(|e| e == extension)).collect();
         assert!(!of_kind.is_empty(), "no {extension} among {files:?}");
         for path in of_kind {
             assert!(std::fs::read(path).unwrap().starts_with(magic), "{}", path.display());
@@ -142,7 +162,8 @@ fn two_halves_give_the_model_of_the_whole() {
     let sandbox = sandbox();
     let text = sandbox.text("rows.csv");
     let lines: Vec<&str> = text.lines().collect();
-    let half = |lines: &[&str]| ["x,y"].iter().chain(lines).map(|line| format!("{line}\n")).collect::<String>();
+    let half =
+        |lines: &[&str]| ["x,y"].iter().chain(lines).map(|line| format!("{line}\n")).collect::<String>();
     sandbox.write("first.csv", half(&lines[1..251]));
     sandbox.write("second.csv", half(&lines[251..]));
     sandbox.fit(&["rows.csv", "--out", "whole"]);
@@ -171,7 +192,8 @@ fn prior_flags_are_in_the_units_of_the_data() {
     let prior = ["--prior-mean", "5,-5", "--prior-kappa", "0.01", "--prior-scale", "3", "--prior-dof", "6"];
     sandbox.fit(&[&["rows.csv", "--out", "given"], &prior[..]].concat());
     sandbox.write("mean.csv", "5\n-5\n");
-    let from_file = ["--prior-mean", "mean.csv", "--prior-kappa", "0.01", "--prior-scale", "3,3", "--prior-dof", "6"];
+    let from_file =
+        ["--prior-mean", "mean.csv", "--prior-kappa", "0.01", "--prior-scale", "3,3", "--prior-dof", "6"];
     let result = sandbox.fit(&[&["rows.csv", "--out", "file"], &from_file[..]].concat());
     assert_eq!(sandbox.read("given"), sandbox.read("file"));
     assert_eq!(whole(&result, "effective_components"), 3);

@@ -82,7 +82,9 @@ fn samples_follow_their_seed_and_look_like_the_data() {
     let rows = draw("1");
     assert_eq!(rows.lines().next(), Some("x,y"));
     assert_eq!(column(&rows).len(), 300);
-    assert!(rows.lines().skip(1).all(|row| row.split(',').all(|cell| cell.parse::<f64>().unwrap().is_finite())));
+    assert!(
+        rows.lines().skip(1).all(|row| row.split(',').all(|cell| cell.parse::<f64>().unwrap().is_finite()))
+    );
 }
 
 #[test]
@@ -123,7 +125,13 @@ fn a_reader_that_leaves_early_is_no_failure() {
 fn a_reader_that_never_came_is_no_failure() {
     let sandbox = Sandbox::with_model();
     let demo = ["demo", "--rows", "500", "--clusters", "3", "--quiet"];
-    for args in [&["inspect", "model"][..], &["fit", "rows.csv", "--quiet"], &["completions", "bash"], &demo, &["--help"]] {
+    for args in [
+        &["inspect", "model"][..],
+        &["fit", "rows.csv", "--quiet"],
+        &["completions", "bash"],
+        &demo,
+        &["--help"],
+    ] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let run = Run::from(sandbox.command(args).stdout(writer).output().unwrap());
@@ -136,8 +144,12 @@ fn a_reader_that_never_came_is_no_failure() {
 #[test]
 fn a_full_disk_behind_standard_output_is_told() {
     let sandbox = Sandbox::with_model();
-    let commands =
-        [&["sample", "model", "-n", "9"][..], &["predict", "model", "rows.csv"], &["inspect", "model"], &["completions", "zsh"]];
+    let commands = [
+        &["sample", "model", "-n", "9"][..],
+        &["predict", "model", "rows.csv"],
+        &["inspect", "model"],
+        &["completions", "zsh"],
+    ];
     for args in commands {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let run = Run::from(sandbox.command(args).stdout(Stdio::from(full)).output().unwrap());

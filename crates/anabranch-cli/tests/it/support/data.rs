@@ -30,7 +30,8 @@ pub(crate) fn clusters_at(offset: [f64; 2], rows_each: usize, seed: u64) -> Tabl
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut row = |centre: [f64; 2]| -> Vec<f64> {
         let axes = centre.iter().zip(offset);
-        axes.map(|(centre, offset)| offset + centre + Distribution::<f64>::sample(&StandardNormal, &mut rng)).collect()
+        axes.map(|(centre, offset)| offset + centre + Distribution::<f64>::sample(&StandardNormal, &mut rng))
+            .collect()
     };
     let labels: Vec<usize> = (0..3 * rows_each).map(|ix| ix % 3).collect();
     let rows = labels.iter().map(|label| row(CENTRES[*label])).collect();
