@@ -47,6 +47,10 @@ fn assemble(
     if header.model != "dp" {
         return Err(ModelFault::NotAModel(format!("its model `{}` is not in this build", header.model)));
     }
+    let (columns, dimensions) = (header.provenance.schema.dimensions(), header.family.dimensions());
+    if columns != dimensions {
+        return Err(damaged(format!("it names {columns} columns for a family of {dimensions}")));
+    }
     let n_features = header.family.n_features();
     let (ids, born) = (integers(id, 1)?, integers(born, 1)?);
     let (labels, stats) = (floats(labels, 3)?, floats(stats, n_features)?);

@@ -1,8 +1,11 @@
-//! A model as bytes.
+//! A model as bytes: the same model is the same bytes.
+//!
+//! The container is written here and not by the safetensors crate, whose map of metadata has another order in every run.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
-use safetensors::tensor::{Dtype, TensorView, serialize};
+use safetensors::tensor::Dtype;
+use serde::Serialize;
 
 use super::{FORMAT_VERSION, Header, Model, checksum, tensor};
 
@@ -28,17 +31,38 @@ pub(super) fn encode(model: &Model) -> Vec<u8> {
     };
     let header = serde_json::to_string(&header).expect("a header holds only text, numbers and lists");
     let blocks = blocks(model);
-    let metadata = HashMap::from([
-        ("format".to_owned(), "anabranch-model".to_owned()),
-        ("version".to_owned(), FORMAT_VERSION.to_string()),
-        ("crc32".to_owned(), checksum(&header, blocks.iter().map(|b| b.bytes.as_slice()))),
-        ("header".to_owned(), header),
+    let metadata = BTreeMap::from([
+        ("format", "anabranch-model".to_owned()),
+        ("version", FORMAT_VERSION.to_string()),
+        ("crc32", checksum(&header, blocks.iter().map(|b| b.bytes.as_slice()))),
+        ("header", header),
     ]);
-    let views = blocks.iter().map(|block| {
-        let view = TensorView::new(block.dtype, block.shape.clone(), &block.bytes);
-        (block.name, view.expect("shape and length come from the same list"))
-    });
-    serialize(views, Some(metadata)).expect("names are distinct and views are sound")
+    container(metadata, &blocks)
+}
+
+/// One entry of the container's own header.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Entry<'a> {
+    Metadata(BTreeMap<&'a str, String>),
+    Tensor { dtype: Dtype, shape: &'a [usize], data_offsets: [usize; 2] },
+}
+
+/// Length of the header, header, tensors one after another: the safetensors container.
+fn container(metadata: BTreeMap<&str, String>, blocks: &[Block]) -> Vec<u8> {
+    let mut entries = BTreeMap::from([("__metadata__", Entry::Metadata(metadata))]);
+    let mut end = 0;
+    for Block { name, dtype, shape, bytes } in blocks {
+        let start = std::mem::replace(&mut end, end + bytes.len());
+        entries.insert(name, Entry::Tensor { dtype: *dtype, shape, data_offsets: [start, end] });
+    }
+    let mut header = serde_json::to_vec(&entries).expect("entries hold only text, numbers and lists");
+    // The tensors begin at a multiple of their entries' size, so that a reader can map them.
+    header.resize(header.len().next_multiple_of(8), b' ');
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend(header);
+    blocks.iter().for_each(|block| file.extend_from_slice(&block.bytes));
+    file
 }
 
 /// In the order of [`tensor::ALL`].
