@@ -72,20 +72,24 @@ impl FamilySpec {
         (!named.is_empty()).then_some(named)
     }
 
+    /// Refuses prior flags that do not go together or not with these parts.
+    pub fn check_prior(&self, prior: &PriorArgs) -> Result<(), Failure> {
+        match self.0.len() {
+            _ if !is_given(prior) => Ok(()),
+            _ if prior.prior.is_some() => {
+                Err(Failure::input("--prior auto and the other --prior flags exclude each other"))
+            }
+            1 => Ok(()),
+            _ => Err(Failure::input("prior flags go with one family, not with several")
+                .with_hint("leave them out: the prior of each part is taken from the data")),
+        }
+    }
+
     /// The family, with the prior of the flags or one taken from the first rows.
     pub fn build(&self, first: &Batch, schema: &Schema, prior: &PriorArgs) -> Result<AnyFamily, Failure> {
-        let given = prior.prior_mean.is_some()
-            || prior.prior_kappa.is_some()
-            || prior.prior_scale.is_some()
-            || prior.prior_dof.is_some();
-        if given && prior.prior.is_some() {
-            return Err(Failure::input("--prior auto and the other --prior flags exclude each other"));
-        }
         match self.0.as_slice() {
-            [part] if given => with_prior(part.kind, first, prior),
-            [part] => Ok(from_rows(part.kind, first)?),
-            _ if given => Err(Failure::input("prior flags go with one family, not with several")
-                .with_hint("leave them out: the prior of each part is taken from the data")),
+            [part] if is_given(prior) => with_prior(part.kind, first, prior),
+            [part] => from_rows(part.kind, first),
             parts => product(parts, schema, |kind, columns| {
                 let values = first.rows().flat_map(|row| columns.iter().map(|column| row[*column])).collect();
                 from_rows(kind, &Batch::new(columns.len(), values).map_err(Failure::input)?)
@@ -100,6 +104,13 @@ impl FamilySpec {
             parts => product(parts, schema, |kind, columns| neutral(kind, columns.len())),
         }
     }
+}
+
+fn is_given(prior: &PriorArgs) -> bool {
+    prior.prior_mean.is_some()
+        || prior.prior_kappa.is_some()
+        || prior.prior_scale.is_some()
+        || prior.prior_dof.is_some()
 }
 
 /// Values far enough apart that a normal family framed by them takes every row that one framed by the data could.

@@ -28,6 +28,10 @@ use checkpoint::Checkpoints;
 pub fn command(args: &FitArgs) -> Result<(), Failure> {
     refuse_what_is_not_there(args)?;
     let spec = FamilySpec::parse(&args.family)?;
+    spec.check_prior(&args.prior)?;
+    if args.inputs.iter().chain(&args.test).filter(|input| *input == "-").count() > 1 {
+        return Err(Failure::input("standard input can be read once, not twice"));
+    }
     let options = read_options(args, &spec)?;
     let labels = labels(args)?;
     let source = reading::open_inputs(&args.inputs, &options)?;

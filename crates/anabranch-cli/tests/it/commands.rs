@@ -32,7 +32,7 @@ fn the_version_is_that_of_the_package() {
 fn completions_exist_for_every_shell() {
     for shell in ["bash", "zsh", "fish"] {
         let run = Sandbox::new().run(&["completions", shell]);
-        assert!(run.ok().contains("--on-bad-row"), "{shell} knows the flags");
+        assert!(run.ok().contains("on-bad-row"), "{shell} knows the flags");
         assert_eq!(run.stderr, "");
     }
 }

@@ -7,7 +7,7 @@ use crate::support::data::three_clusters;
 use crate::support::{Run, Sandbox, assert_mass, fit_args, whole};
 
 /// Copies of the table below that make the stream.
-const COPIES: u64 = 100;
+const COPIES: u64 = 300;
 /// The program, its buffers and the first minibatch take some 20 MB; the rows alone would be more than this as text.
 const LIMIT: u64 = 40_000_000;
 
@@ -17,7 +17,8 @@ fn memory_does_not_grow_with_the_stream() {
     let csv = table.csv();
     let (header, rows) = csv.split_once('\n').unwrap();
     let n_rows = COPIES * table.len();
-    let mut child = Sandbox::new().command(&fit_args(&["-"])).stdin(Stdio::piped()).spawn().unwrap();
+    let sandbox = Sandbox::new();
+    let mut child = sandbox.command(&fit_args(&["-"])).stdin(Stdio::piped()).spawn().unwrap();
     let stdin = child.stdin.take().expect("it was piped");
     let result = std::thread::scope(|scope| {
         scope.spawn(move || {

@@ -53,7 +53,8 @@ fn container(metadata: BTreeMap<&str, String>, blocks: &[Block]) -> Vec<u8> {
     let mut entries = BTreeMap::from([("__metadata__", Entry::Metadata(metadata))]);
     let mut end = 0;
     for Block { name, dtype, shape, bytes } in blocks {
-        let start = std::mem::replace(&mut end, end + bytes.len());
+        let start = end;
+        end += bytes.len();
         entries.insert(name, Entry::Tensor { dtype: *dtype, shape, data_offsets: [start, end] });
     }
     let mut header = serde_json::to_vec(&entries).expect("entries hold only text, numbers and lists");

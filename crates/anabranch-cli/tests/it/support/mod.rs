@@ -46,7 +46,12 @@ impl Sandbox {
     /// The command, not yet started; nothing of the surrounding terminal reaches it.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("anabranch"));
-        command.args(args).current_dir(self.0.path()).env_remove("NO_COLOR").env_remove("RUST_BACKTRACE");
+        command
+            .args(args)
+            .current_dir(self.0.path())
+            .env_remove("NO_COLOR")
+            .env_remove("COLUMNS")
+            .env_remove("RUST_BACKTRACE");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
