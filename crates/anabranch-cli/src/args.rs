@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Clusters streams of data with as many components as the data asks for.
 #[derive(Debug, Parser)]
-#[command(name = "anabranch", version, about, long_about = None, max_term_width = 100)]
+#[command(name = "anabranch", version, max_term_width = 100)]
 #[command(
     after_help = "Start with `anabranch demo`. Exit codes: 0 done, 1 the input or the flags are wrong, 2 our fault."
 )]

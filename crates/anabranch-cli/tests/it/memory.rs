@@ -7,7 +7,7 @@ use crate::support::data::three_clusters;
 use crate::support::{Run, Sandbox, assert_mass, fit_args, whole};
 
 /// Copies of the table below that make the stream.
-const COPIES: u64 = 300;
+const COPIES: u64 = 340;
 /// The program, its buffers and the first minibatch take some 20 MB; the rows alone would be more than this as text.
 const LIMIT: u64 = 40_000_000;
 
