@@ -143,7 +143,7 @@ fn join(columns: usize, cell: impl FnMut(usize) -> String) -> String {
 /// Alternating bits, the other way round in the other cluster, one in fifty flipped.
 fn bit(label: usize, column: usize, rng: &mut Xoshiro256PlusPlus) -> String {
     let flipped = rng.random::<f64>() < 0.02;
-    u8::from(((label + column) % 2 == 0) != flipped).to_string()
+    u8::from((label + column).is_multiple_of(2) != flipped).to_string()
 }
 
 /// A word of the cluster's own, one in fifty times the other's; one of them needs quotes.
