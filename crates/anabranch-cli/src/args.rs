@@ -205,7 +205,7 @@ pub struct EngineArgs {
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     pub seed: u64,
     /// Concentration of the process: larger expects more components
-    #[arg(long, value_name = "ALPHA", default_value_t = 5.0)]
+    #[arg(long, allow_hyphen_values = true, value_name = "ALPHA", default_value_t = 5.0)]
     pub alpha: f64,
     /// Find the correspondence of new components, or join them by position (the paper's ablation)
     #[arg(long, value_name = "WHETHER", default_value = "on")]
@@ -269,7 +269,7 @@ pub struct FitArgs {
     #[arg(long, value_name = "NAME", default_value = "sda")]
     pub algorithm: Algorithm,
     /// Discount of a Pitman–Yor process (not in this build yet)
-    #[arg(long, value_name = "D")]
+    #[arg(long, allow_hyphen_values = true, value_name = "D")]
     pub discount: Option<f64>,
     /// Passes over the data (more than one: not in this build yet)
     #[arg(long, value_name = "P", default_value_t = 1)]
@@ -314,13 +314,13 @@ pub struct PriorArgs {
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     pub prior_mean: Option<String>,
     /// Rows that the prior mean counts for
-    #[arg(long, value_name = "ROWS")]
+    #[arg(long, allow_hyphen_values = true, value_name = "ROWS")]
     pub prior_kappa: Option<f64>,
     /// Diagonal of the scatter matrix Ψ₀ (categorical, multinomial: pseudo-count of a cell): number, comma list or file
-    #[arg(long, value_name = "VALUE")]
+    #[arg(long, allow_hyphen_values = true, value_name = "VALUE")]
     pub prior_scale: Option<String>,
     /// Degrees of freedom of the covariance (gaussian, diagonal, spherical)
-    #[arg(long, value_name = "NU")]
+    #[arg(long, allow_hyphen_values = true, value_name = "NU")]
     pub prior_dof: Option<f64>,
 }
 

@@ -4,6 +4,8 @@
 //! κ = 10⁻³, Ψ = I and 4 degrees of freedom; weights are uniform and then normalised (paper §4). The mixture is known, so
 //! the report can show how far from the truth the model is.
 
+use std::io::Write;
+
 use anabranch::batch::Batch;
 use anabranch::family::{AnyFamily, Frame, Gaussian, NormalInverseWishart};
 use anabranch::infer::PriorChoice;
@@ -16,6 +18,7 @@ use crate::args::DemoArgs;
 use crate::evaluate::agreement_of_rows;
 use crate::failure::Failure;
 use crate::fit::{Outcome, Setup, print_outcome, run, write_report};
+use crate::reading::DomainFilter;
 
 /// Held-out rows, drawn like the others.
 const TEST_ROWS: usize = 10_000;
@@ -41,9 +44,8 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
     };
     let setup = Setup {
         source: Box::new(Stream::new(mixture, u64::from(args.rows), args.engine.seed)),
-        on_bad_row: OnBadRow::Fail,
+        filter: DomainFilter::new(&[], None, Vec::new(), OnBadRow::Fail),
         family: &build,
-        family_name: "gaussian",
         prior: PriorChoice::Given,
         test: Some(test.clone()),
         checkpoints: None,
@@ -55,7 +57,11 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
     write_report(&folder, "The paper's synthetic stream", &finished, &outcome, Some(truth))?;
     print_outcome(&outcome, &output)?;
     if !output.json {
-        println!("the mixture that made the data scores {truth:.4} and has {} clusters", args.clusters);
+        writeln!(
+            std::io::stdout().lock(),
+            "the mixture that made the data scores {truth:.4} and has {} clusters",
+            args.clusters
+        )?;
     }
     Ok(())
 }

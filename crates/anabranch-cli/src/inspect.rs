@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::args::InspectArgs;
 use crate::failure::Failure;
 use crate::fit::describe;
-use crate::picture::{grouped, significant};
+use crate::picture::{counted, grouped, significant};
 
 /// What `inspect --json` prints.
 #[derive(Serialize)]
@@ -115,9 +115,9 @@ const COLUMNS_SHOWN: usize = 6;
 fn print_table(inspection: &Inspection, top: usize, out: &mut impl Write) -> Result<(), Failure> {
     writeln!(
         out,
-        "{} rows, {} components ({} with at least one row), {} family, alpha {}",
-        grouped(inspection.observations as f64),
-        grouped(inspection.components.len() as f64),
+        "{}, {} ({} with at least one row), {} family, alpha {}",
+        counted(inspection.observations, "row"),
+        counted(inspection.components.len() as u64, "component"),
         grouped(inspection.effective_components as f64),
         inspection.family,
         inspection.alpha
@@ -141,7 +141,7 @@ fn print_table(inspection: &Inspection, top: usize, out: &mut impl Write) -> Res
     }
     let hidden = inspection.components.len().saturating_sub(top);
     if hidden > 0 {
-        writeln!(out, "… and {} smaller ones (--top N shows more)", grouped(hidden as f64))?;
+        writeln!(out, "… and {} (--top N shows more)", counted(hidden as u64, "smaller one"))?;
     }
     if inspection.columns.len() > columns {
         writeln!(out, "columns are the first {columns} of {}; --json has all", inspection.columns.len())?;

@@ -14,6 +14,7 @@ mod resources;
 mod sample;
 mod stop;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -46,8 +47,10 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Inspect(args) => inspect::command(args),
         Command::Sample(args) => sample::command(args),
         Command::Completions(args) => {
-            clap_complete::generate(args.shell, &mut Cli::command(), "anabranch", &mut std::io::stdout());
-            Ok(())
+            // The generator panics when it cannot write, so it writes to memory.
+            let mut script = Vec::new();
+            clap_complete::generate(args.shell, &mut Cli::command(), "anabranch", &mut script);
+            Ok(std::io::stdout().lock().write_all(&script)?)
         }
         Command::Experiment(_) => Err(Failure::not_yet("`experiment`")),
         Command::Submit(_) => Err(Failure::not_yet("`submit`")),

@@ -9,10 +9,8 @@ use anabranch_io::model::Model;
 
 use crate::args::PredictArgs;
 use crate::failure::Failure;
-use crate::reading::{DomainFilter, open_inputs, options};
-
-/// Rows that are read at a time.
-const ROWS_AT_ONCE: usize = 8192;
+use crate::picture::counted;
+use crate::reading::{DomainFilter, ROWS_AT_ONCE, open_inputs, options};
 
 /// Runs the command. One line is printed for each row, in order; skipped rows print nothing and are counted.
 pub fn command(args: &PredictArgs) -> Result<(), Failure> {
@@ -22,7 +20,8 @@ pub fn command(args: &PredictArgs) -> Result<(), Failure> {
     let mut source = open_inputs(&args.inputs, &options)?;
     let posterior = model.fold.posterior();
     let names = schema.names().map(str::to_owned).collect();
-    let mut filter = DomainFilter::new(Some(posterior.family().clone()), names, options.on_bad_row);
+    let mut filter =
+        DomainFilter::new(&args.inputs, Some(posterior.family().clone()), names, options.on_bad_row);
     let predictor = Predictor::new(posterior);
     let mut out = BufWriter::new(std::io::stdout().lock());
     if !args.json {
@@ -36,7 +35,7 @@ pub fn command(args: &PredictArgs) -> Result<(), Failure> {
     out.flush()?;
     let skipped = source.skipped_rows() + filter.skipped();
     if skipped > 0 {
-        eprintln!("{skipped} bad rows skipped");
+        eprintln!("{} skipped", counted(skipped, "bad row"));
     }
     Ok(())
 }

@@ -9,6 +9,9 @@ use anabranch_io::{Format, Input, OnBadRow, ReadOptions, Source, open};
 use crate::args::{BadRow, InputFormat, ReadArgs, YesNo};
 use crate::failure::Failure;
 
+/// Rows that are read at a time when their number does not matter.
+pub const ROWS_AT_ONCE: usize = 8192;
+
 /// The options of the reader.
 pub fn options(args: &ReadArgs) -> Result<ReadOptions, Failure> {
     let format = match args.format {
@@ -58,7 +61,7 @@ pub fn open_inputs(inputs: &[String], options: &ReadOptions) -> Result<Box<dyn S
 pub fn read_all(source: &mut dyn Source) -> Result<Batch, Failure> {
     let mut values = Vec::new();
     let dimensions = source.schema().dimensions();
-    while let Some(batch) = source.next_batch(8192)? {
+    while let Some(batch) = source.next_batch(ROWS_AT_ONCE)? {
         values.extend_from_slice(batch.values());
     }
     Batch::new(dimensions, values).map_err(Failure::input)
@@ -67,6 +70,8 @@ pub fn read_all(source: &mut dyn Source) -> Result<Batch, Failure> {
 /// Checks rows against a family's domain, after the reader has checked that they are numbers.
 #[derive(Clone, Debug)]
 pub struct DomainFilter {
+    /// What messages call the rows.
+    input: String,
     /// `None` until the first rows have decided it.
     family: Option<AnyFamily>,
     columns: Vec<String>,
@@ -76,19 +81,28 @@ pub struct DomainFilter {
 }
 
 impl DomainFilter {
-    /// For rows of these columns.
-    pub fn new(family: Option<AnyFamily>, columns: Vec<String>, on_bad_row: OnBadRow) -> Self {
-        Self { family, columns, on_bad_row, rows_seen: 0, skipped: 0 }
+    /// For rows of these columns; messages name them after `inputs`.
+    pub fn new(
+        inputs: &[String],
+        family: Option<AnyFamily>,
+        columns: Vec<String>,
+        on_bad_row: OnBadRow,
+    ) -> Self {
+        let input = match inputs {
+            [one] if one == "-" => "standard input".to_owned(),
+            several => several.join(" + "),
+        };
+        Self { input, family, columns, on_bad_row, rows_seen: 0, skipped: 0 }
+    }
+
+    /// The family whose domain decides.
+    pub fn family(&self) -> Option<&AnyFamily> {
+        self.family.as_ref()
     }
 
     /// Rows left out so far.
     pub fn skipped(&self) -> u64 {
         self.skipped
-    }
-
-    /// Counts rows that were passed over without looking.
-    pub fn pass_over(&mut self, rows: u64) {
-        self.rows_seen += rows;
     }
 
     /// The rows that lie in the domain, or the first that does not.
@@ -104,7 +118,8 @@ impl DomainFilter {
             let column =
                 self.columns.get(fault.column).map_or_else(|| fault.column.to_string(), Clone::clone);
             return Err(Failure::input(format!(
-                "row {}, column \"{column}\": {} is not {}",
+                "{}: row {}, column \"{column}\": {} is not {}",
+                self.input,
                 first_row + *first_bad as u64,
                 fault.value,
                 fault.expected
@@ -146,22 +161,47 @@ impl Minibatches {
         Self { source, filter, batch_size, next: 0, absorbed: BatchSet::default(), sample, ahead: None }
     }
 
-    /// Reads minibatch 0 of this many rows and keeps it for [`Minibatches::next`].
-    pub fn read_ahead(&mut self, rows: usize) -> Result<Option<&Batch>, Failure> {
+    /// Reads minibatch 0 of this many rows, keeps it for [`Minibatches::next`], and shows those in the domain.
+    pub fn read_ahead(&mut self, rows: usize) -> Result<Option<Batch>, Failure> {
         self.ahead = self.source.next_batch(rows)?;
-        Ok(self.ahead.as_ref())
+        // A copy of the filter looks at them: they are counted when they are learned from.
+        let mut filter = self.filter.clone();
+        self.ahead.clone().map(|batch| filter.filter(batch)).transpose()
     }
 
     /// Passes over the minibatches that are in the journal already; minibatch 0 has `first_rows` rows.
     pub fn resume(&mut self, absorbed: BatchSet, first_rows: u64) -> Result<(), Failure> {
         if let Some((0, last)) = absorbed.runs().first().copied() {
             let wanted = first_rows + last * self.batch_size as u64;
-            let passed = self.source.skip_rows(wanted)?;
-            self.filter.pass_over(passed);
+            let passed = self.pass_over(wanted)?;
+            // The last minibatch may have been a short one, but not shorter than nothing.
+            if last > 0 && passed + self.batch_size as u64 <= wanted {
+                return Err(Failure::input(format!(
+                    "the checkpoint has learned from about {wanted} rows, the input has {passed}"
+                ))
+                .with_hint("pass the same input as before, or start anew without --resume"));
+            }
             self.next = last + 1;
         }
         self.absorbed = absorbed;
         Ok(())
+    }
+
+    /// Passes over rows that were learned from before. Those left out then are counted again.
+    fn pass_over(&mut self, rows: u64) -> Result<u64, Failure> {
+        if self.filter.on_bad_row == OnBadRow::Fail {
+            let passed = self.source.skip_rows(rows)?;
+            self.filter.rows_seen += passed;
+            return Ok(passed);
+        }
+        let mut passed = 0;
+        while passed < rows {
+            let at_once = (rows - passed).min(ROWS_AT_ONCE as u64) as usize;
+            let Some(batch) = self.source.next_batch(at_once)? else { break };
+            passed += batch.n_rows() as u64;
+            self.filter.filter(batch)?;
+        }
+        Ok(passed)
     }
 
     /// Rows of the whole input, when it says.
@@ -202,11 +242,10 @@ impl BatchSource for Minibatches {
             let Some(batch) = batch else { return Ok(None) };
             let id = BatchId(self.next);
             self.next += 1;
+            let batch = self.filter.filter(batch)?;
             if self.absorbed.contains(id) {
-                self.filter.pass_over(batch.n_rows() as u64);
                 continue;
             }
-            let batch = self.filter.filter(batch)?;
             if let Some(sample) = &mut self.sample {
                 sample.add(&batch);
             }

@@ -2,45 +2,29 @@
 
 use std::time::Instant;
 
-use cpu_time::{ProcessTime, ThreadTime};
+use cpu_time::ProcessTime;
 
-/// A clock that can leave out what does not belong to the fit, such as evaluation.
+/// The clock of a fit.
 #[derive(Debug)]
 pub struct Stopwatch {
     started: Instant,
     cpu: ProcessTime,
-    aside_seconds: f64,
-    aside_cpu: f64,
 }
 
 impl Stopwatch {
     /// Starts now.
     pub fn start() -> Self {
-        Self { started: Instant::now(), cpu: ProcessTime::now(), aside_seconds: 0.0, aside_cpu: 0.0 }
+        Self { started: Instant::now(), cpu: ProcessTime::now() }
     }
 
-    /// Runs something on this thread that does not count.
-    pub fn aside<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        let (started, cpu) = (Instant::now(), ThreadTime::now());
-        let result = work();
-        self.aside_seconds += started.elapsed().as_secs_f64();
-        self.aside_cpu += cpu.elapsed().as_secs_f64();
-        result
-    }
-
-    /// Seconds since the start, everything included.
+    /// Seconds since the start.
     pub fn seconds(&self) -> f64 {
         self.started.elapsed().as_secs_f64()
     }
 
-    /// Seconds that were spent aside.
-    pub fn seconds_aside(&self) -> f64 {
-        self.aside_seconds
-    }
-
-    /// Processor seconds of all threads since the start, without what was done aside.
+    /// Processor seconds of all threads since the start.
     pub fn cpu_seconds(&self) -> f64 {
-        (self.cpu.elapsed().as_secs_f64() - self.aside_cpu).max(0.0)
+        self.cpu.elapsed().as_secs_f64()
     }
 }
 

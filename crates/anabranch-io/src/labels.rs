@@ -24,7 +24,12 @@ pub fn read_labels(path: &Path) -> Result<Vec<i64>, ReadError> {
     let file = source.label();
     // A label may have spaces in it.
     let whole_lines = ReadOptions { delimiter: Some(b','), ..Default::default() };
-    let labels = match input::open(&source, None)? {
+    let opened = match input::open(&source, None) {
+        // Nothing but text comes without an extension.
+        Err(ReadError::UnknownExtension { .. }) => input::open(&source, Some(Format::Csv)),
+        opened => opened,
+    };
+    let labels = match opened? {
         None => Vec::new(),
         Some(opened) => match opened.format {
             Format::Npy => npy::read_integers(opened)?,

@@ -56,14 +56,6 @@ impl FamilySpec {
         Ok(Self(parts))
     }
 
-    /// The name of the family it makes.
-    pub fn name(&self) -> &'static str {
-        match self.0.as_slice() {
-            [part] => KINDS.iter().find(|(_, kind)| *kind == part.kind).map_or("product", |(name, _)| name),
-            _ => "product",
-        }
-    }
-
     /// Columns whose cells are labels of categories, as the reader wants them.
     pub fn categorical_columns(&self) -> Vec<String> {
         let categorical = self.0.iter().filter(|part| part.kind == Kind::Categorical);
@@ -81,20 +73,55 @@ impl FamilySpec {
         (!named.is_empty()).then_some(named)
     }
 
-    /// The family, with the prior of the flags or one taken from the first rows.
-    pub fn build(&self, first: &Batch, schema: &Schema, prior: &PriorArgs) -> Result<AnyFamily, Failure> {
-        let given = prior.choice() == PriorChoice::Given;
-        if given && prior.prior.is_some() {
-            return Err(Failure::input("--prior auto and the other --prior flags exclude each other"));
-        }
-        match self.0.as_slice() {
-            [part] if given => with_prior(part.kind, first, prior),
-            [part] => Ok(from_rows(part.kind, first)?),
-            _ if given => Err(Failure::input("prior flags go with one family, not with several")
+    /// Refuses prior flags that do not go together or not with these parts.
+    pub fn check_prior(&self, prior: &PriorArgs) -> Result<(), Failure> {
+        match self.0.len() {
+            _ if !is_given(prior) => Ok(()),
+            _ if prior.prior.is_some() => {
+                Err(Failure::input("--prior auto and the other --prior flags exclude each other"))
+            }
+            1 => Ok(()),
+            _ => Err(Failure::input("prior flags go with one family, not with several")
                 .with_hint("leave them out: the prior of each part is taken from the data")),
-            parts => product(parts, first, schema),
         }
     }
+
+    /// The family, with the prior of the flags or one taken from the first rows.
+    pub fn build(&self, first: &Batch, schema: &Schema, prior: &PriorArgs) -> Result<AnyFamily, Failure> {
+        match self.0.as_slice() {
+            [part] if is_given(prior) => with_prior(part.kind, first, prior),
+            [part] => from_rows(part.kind, first),
+            parts => product(parts, schema, |kind, columns| {
+                let values = first.rows().flat_map(|row| columns.iter().map(|column| row[*column])).collect();
+                from_rows(kind, &Batch::new(columns.len(), values).map_err(Failure::input)?)
+            }),
+        }
+    }
+
+    /// A family with the domain of the one to come, for checking the rows that it is made from.
+    pub fn domain(&self, schema: &Schema) -> Result<AnyFamily, Failure> {
+        match self.0.as_slice() {
+            [part] => neutral(part.kind, schema.dimensions()),
+            parts => product(parts, schema, |kind, columns| neutral(kind, columns.len())),
+        }
+    }
+}
+
+fn is_given(prior: &PriorArgs) -> bool {
+    prior.choice() == PriorChoice::Given
+}
+
+/// Values far enough apart that a normal family framed by them takes every row that one framed by the data could.
+const WIDEST: f64 = 1e150;
+
+/// A family of this kind before any row was seen: only its domain means something.
+fn neutral(kind: Kind, dimensions: usize) -> Result<AnyFamily, Failure> {
+    let rows: &[f64] = match kind {
+        Kind::Gaussian | Kind::Diagonal | Kind::Spherical => &[-WIDEST, WIDEST],
+        _ => &[1.0],
+    };
+    let values = rows.iter().flat_map(|value| std::iter::repeat_n(*value, dimensions)).collect();
+    from_rows(kind, &Batch::new(dimensions, values).map_err(Failure::input)?)
 }
 
 fn parse_part(text: &str) -> Result<Part, Failure> {
@@ -121,7 +148,11 @@ fn from_rows(kind: Kind, rows: &Batch) -> Result<AnyFamily, Failure> {
     })
 }
 
-fn product(parts: &[Part], first: &Batch, schema: &Schema) -> Result<AnyFamily, Failure> {
+fn product(
+    parts: &[Part],
+    schema: &Schema,
+    family_of: impl Fn(Kind, &[usize]) -> Result<AnyFamily, Failure>,
+) -> Result<AnyFamily, Failure> {
     let mut blocks = Vec::with_capacity(parts.len());
     for part in parts {
         let columns: Vec<usize> = part
@@ -131,9 +162,8 @@ fn product(parts: &[Part], first: &Batch, schema: &Schema) -> Result<AnyFamily, 
                 schema.position(name).ok_or_else(|| Failure::input(format!("there is no column `{name}`")))
             })
             .collect::<Result<_, _>>()?;
-        let values = first.rows().flat_map(|row| columns.iter().map(|column| row[*column])).collect();
-        let rows = Batch::new(columns.len(), values).map_err(Failure::input)?;
-        blocks.push(Block { columns, family: from_rows(part.kind, &rows)? });
+        let family = family_of(part.kind, &columns)?;
+        blocks.push(Block { columns, family });
     }
     Ok(AnyFamily::Product(Product::new(blocks)?))
 }
@@ -158,6 +188,13 @@ fn with_prior(kind: Kind, first: &Batch, flags: &PriorArgs) -> Result<AnyFamily,
         scale: vector("--prior-scale", &flags.prior_scale)?,
         dof: flags.prior_dof,
     };
+    // Here, in the units and under the names that the user knows.
+    let scales = given.scale.iter().flatten().map(|value| ("--prior-scale", value));
+    let strengths = given.kappa.iter().map(|value| ("--prior-kappa", value));
+    let mut positive = scales.chain(strengths).chain(given.dof.iter().map(|value| ("--prior-dof", value)));
+    if let Some((flag, value)) = positive.find(|(_, value)| !(value.is_finite() && **value > 0.0)) {
+        return Err(Failure::input(format!("{flag}: {value} is not a finite number above 0")));
+    }
     match kind {
         Kind::Gaussian | Kind::Diagonal | Kind::Spherical => normal(kind, first, given),
         _ => counts(kind, first, given),

@@ -21,17 +21,31 @@ pub use summary::{print_outcome, write_report};
 use crate::args::{Algorithm, FitArgs, ModelKind};
 use crate::evaluate::{Agreement, agreement};
 use crate::failure::Failure;
-use crate::reading;
+use crate::reading::{self, DomainFilter};
 use checkpoint::Checkpoints;
 
 /// Runs the command.
 pub fn command(args: &FitArgs) -> Result<(), Failure> {
     refuse_what_is_not_there(args)?;
     let spec = FamilySpec::parse(&args.family)?;
+    spec.check_prior(&args.prior)?;
+    if args.inputs.iter().chain(&args.test).filter(|input| *input == "-").count() > 1 {
+        return Err(Failure::input("standard input can be read once, not twice"));
+    }
     let options = read_options(args, &spec)?;
     let labels = labels(args)?;
     let source = reading::open_inputs(&args.inputs, &options)?;
-    let test = read_test(args, &options, source.schema())?;
+    let filter_of = |inputs: &[String]| -> Result<DomainFilter, Failure> {
+        let names = source.schema().names().map(str::to_owned).collect();
+        Ok(DomainFilter::new(inputs, Some(spec.domain(source.schema())?), names, options.on_bad_row))
+    };
+    let filter = filter_of(&args.inputs)?;
+    let test = match &args.test {
+        Some(test) => {
+            Some(read_test(test, &options, source.schema(), filter_of(std::slice::from_ref(test))?)?)
+        }
+        None => None,
+    };
     let checkpoints = args
         .checkpoint
         .as_deref()
@@ -45,16 +59,8 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         eprintln!("no checkpoint yet: starting from the first row");
     }
     let build = |first: &Batch, schema: &Schema| spec.build(first, schema, &args.prior);
-    let setup = Setup {
-        source,
-        on_bad_row: options.on_bad_row,
-        family: &build,
-        family_name: spec.name(),
-        prior: args.prior.choice(),
-        test,
-        checkpoints,
-        resumed,
-    };
+    let setup =
+        Setup { source, filter, family: &build, prior: args.prior.choice(), test, checkpoints, resumed };
     let finished = run(setup, &args.engine, &args.output)?;
     let agreement = match labels {
         Some(labels) => Some(agree_with_labels(args, &options, &finished, &labels)?),
@@ -113,13 +119,21 @@ fn labels(args: &FitArgs) -> Result<Option<Vec<i64>>, Failure> {
     Ok(Some(read_labels(path)?))
 }
 
-fn read_test(args: &FitArgs, options: &ReadOptions, schema: &Schema) -> Result<Option<Batch>, Failure> {
-    let Some(test) = &args.test else { return Ok(None) };
+fn read_test(
+    test: &String,
+    options: &ReadOptions,
+    schema: &Schema,
+    mut filter: DomainFilter,
+) -> Result<Batch, Failure> {
     // Categories grow while the input is read; the test file is read as the columns stand now.
     let options =
         ReadOptions { columns: None, expect: Some(schema.clone()), format: None, ..options.clone() };
     let mut source = reading::open_inputs(std::slice::from_ref(test), &options)?;
-    Ok(Some(reading::read_all(source.as_mut())?))
+    let rows = filter.filter(reading::read_all(source.as_mut())?)?;
+    match rows.n_rows() {
+        0 => Err(Failure::input(format!("--test {test}: no row lies in the domain of the family"))),
+        _ => Ok(rows),
+    }
 }
 
 fn agree_with_labels(

@@ -1,5 +1,6 @@
 //! One run from its first row to its model: what `fit` and `demo` share.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 
 use anabranch::batch::Batch;
@@ -11,7 +12,7 @@ use anabranch::infer::{PriorChoice, Settings};
 use anabranch::posterior::{Posterior, Predictor};
 use anabranch::process::{Bound, Dirichlet};
 use anabranch_io::model::{Model, Provenance};
-use anabranch_io::{OnBadRow, Schema, Source};
+use anabranch_io::{Schema, Source};
 
 use super::checkpoint::Checkpoints;
 use super::progress::Progress;
@@ -19,6 +20,7 @@ use super::trace::Trace;
 use super::watch::{Evaluation, Watch, Watched};
 use crate::args::{BoundKind, EngineArgs, OnOff, OutputArgs, ScheduleKind};
 use crate::failure::Failure;
+use crate::fit::describe;
 use crate::reading::{DomainFilter, Minibatches, RowSample};
 use crate::resources::Stopwatch;
 use crate::stop;
@@ -39,11 +41,9 @@ pub struct Setup<'a> {
     /// The rows.
     pub source: Box<dyn Source>,
     /// What to do with rows outside the family's domain.
-    pub on_bad_row: OnBadRow,
+    pub filter: DomainFilter,
     /// Makes the family from the first rows.
     pub family: &'a FamilyBuilder<'a>,
-    /// Name of that family, for a run that goes on.
-    pub family_name: &'a str,
     /// Whether the family's prior is only a first guess.
     pub prior: PriorChoice,
     /// Held-out rows.
@@ -127,14 +127,15 @@ fn process(args: &EngineArgs) -> Result<Dirichlet, Failure> {
 /// Runs a stream through the engine and writes what was asked for while it goes on.
 pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<Finished, Failure> {
     stop::listen();
+    check_places(output)?;
     let process = process(args)?;
     let config = config(args, setup.prior);
-    let mut watch = Stopwatch::start();
+    let watch = Stopwatch::start();
     let names: Vec<String> = setup.source.schema().names().map(str::to_owned).collect();
     let bootstrap = bootstrap_rows(args, names.len());
     let sample = output.report.is_some().then(|| RowSample::new(names.len(), REPORT_ROWS, args.seed));
-    let filter = DomainFilter::new(None, names, setup.on_bad_row);
-    let mut stream = Minibatches::new(setup.source, filter, args.batch_size as usize, sample);
+    let domain = setup.filter.family().map(describe);
+    let mut stream = Minibatches::new(setup.source, setup.filter, args.batch_size as usize, sample);
     let first_rows = if bootstrap > 0 { bootstrap } else { args.batch_size as usize };
     let trace = Trace::create(output.trace.as_deref())?;
     let progress = Progress::new(output.quiet, stream.rows_hint());
@@ -149,10 +150,11 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         conflicts: 0,
         algorithm: "sda".into(),
     };
+    let absorbed_before = setup.resumed.as_ref().map_or(0, |model| model.fold.absorbed().len());
     let central = match setup.resumed {
         Some(model) => {
             check_same_run(&model.provenance, &provenance)?;
-            check_same_model(model.fold.posterior(), &process, setup.family_name)?;
+            check_same_model(model.fold.posterior(), domain, &process)?;
             provenance = model.provenance;
             stream.check_against(model.fold.posterior().family().clone());
             stream.resume(model.fold.absorbed().clone(), provenance.bootstrap_rows)?;
@@ -162,13 +164,18 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
             let schema = stream.schema().clone();
             let first =
                 stream.read_ahead(first_rows)?.ok_or_else(|| Failure::input("the input has no rows"))?;
-            let family = (setup.family)(first, &schema)?;
+            if first.n_rows() == 0 {
+                return Err(Failure::input("none of the first rows lies in the domain of the family")
+                    .with_hint("choose another --family"));
+            }
+            let family = (setup.family)(&first, &schema)?;
             stream.check_against(family.clone());
             Central::new(family, process)
         }
     };
     let evaluation = if setup.test.is_some() { Evaluation::Wanted } else { Evaluation::None };
-    let mut observer = Watch::new(&mut watch, trace, progress, evaluation, setup.checkpoints, provenance);
+    let mut observer =
+        Watch::new(&watch, trace, progress, evaluation, setup.checkpoints, provenance).after(absorbed_before);
     let mut flow = Flow::Continue;
     if bootstrap > 0 && central.snapshot().version() == 0 {
         flow = engine::bootstrap(&central, &mut stream, &config, &mut observer)?;
@@ -182,7 +189,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     provenance.skipped_rows = skipped;
     provenance.schema = stream.schema().clone();
     let model = finalised(Model { provenance, fold: central.checkpoint() });
-    let (seconds, cpu_seconds) = (watch.seconds() - watch.seconds_aside(), watch.cpu_seconds());
+    let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
     // What was learned is kept also when the input turned out bad halfway: the state first, then the error.
     if let Some(checkpoints) = &checkpoints {
         checkpoints.save(&model)?;
@@ -215,44 +222,65 @@ pub(super) fn finalised(mut model: Model) -> Model {
     model
 }
 
-fn check_same_run(stored: &Provenance, now: &Provenance) -> Result<(), Failure> {
-    let differs = |what: &str, then: String, now: String| {
-        Err(Failure::input(format!("the checkpoint was made with {what} {then}, this run has {now}"))
-            .with_hint("pass the same flags as before, or start anew without --resume"))
-    };
-    if stored.batch_size != now.batch_size {
-        return differs("--batch-size", stored.batch_size.to_string(), now.batch_size.to_string());
+/// Finds out before the work, not after it, that its result has no place to go.
+fn check_places(output: &OutputArgs) -> Result<(), Failure> {
+    if let Some(out) = &output.out {
+        let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            return Err(Failure::input(format!("--out {}: no folder {}", out.display(), folder.display())));
+        }
+        if out.is_dir() {
+            return Err(Failure::input(format!("--out {}: is a folder", out.display())));
+        }
     }
-    if stored.bootstrap_rows != now.bootstrap_rows {
-        return differs("--bootstrap", stored.bootstrap_rows.to_string(), now.bootstrap_rows.to_string());
+    match &output.report {
+        Some(report) if report.exists() && !report.is_dir() => {
+            Err(Failure::input(format!("--report {}: is not a folder", report.display())))
+        }
+        _ => Ok(()),
     }
-    if stored.seed != now.seed {
-        return differs("--seed", stored.seed.to_string(), now.seed.to_string());
-    }
-    let names = |provenance: &Provenance| provenance.schema.names().collect::<Vec<_>>().join(",");
-    if names(stored) != names(now) {
-        return differs("columns", names(stored), names(now));
-    }
-    Ok(())
+}
+
+fn differs(what: &str, then: impl Display, now: impl Display) -> Result<(), Failure> {
+    Err(Failure::input(format!("the checkpoint was made with {what} {then}, this run has {now}"))
+        .with_hint("pass the same flags as before, or start anew without --resume"))
 }
 
 fn check_same_model(
     stored: &Posterior<AnyFamily, Dirichlet>,
+    family: Option<String>,
     process: &Dirichlet,
-    family_name: &str,
 ) -> Result<(), Failure> {
-    let differs = |what: &str, then: &dyn std::fmt::Display, now: &dyn std::fmt::Display| {
-        Err(Failure::input(format!("the checkpoint was made with {what} {then}, this run has {now}"))
-            .with_hint("pass the same flags as before, or start anew without --resume"))
-    };
-    if stored.family().name() != family_name {
-        return differs("--family", &stored.family().name(), &family_name);
+    let then = describe(stored.family());
+    if let Some(now) = family.filter(|now| *now != then) {
+        return differs("--family", then, now);
     }
     if stored.process().alpha() != process.alpha() {
-        return differs("--alpha", &stored.process().alpha(), &process.alpha());
+        return differs("--alpha", stored.process().alpha(), process.alpha());
     }
-    if stored.process().bound_kind() != process.bound_kind() {
-        return differs("another --bound", &"", &"this one");
+    let name = |process: &Dirichlet| match process.bound_kind() {
+        Bound::Paper => "paper",
+        Bound::Conditional => "conditional",
+    };
+    match stored.process().bound_kind() == process.bound_kind() {
+        true => Ok(()),
+        false => differs("--bound", name(stored.process()), name(process)),
+    }
+}
+
+fn check_same_run(stored: &Provenance, now: &Provenance) -> Result<(), Failure> {
+    if stored.batch_size != now.batch_size {
+        return differs("--batch-size", stored.batch_size, now.batch_size);
+    }
+    if stored.bootstrap_rows != now.bootstrap_rows {
+        return differs("--bootstrap", stored.bootstrap_rows, now.bootstrap_rows);
+    }
+    if stored.seed != now.seed {
+        return differs("--seed", stored.seed, now.seed);
+    }
+    let names = |provenance: &Provenance| provenance.schema.names().collect::<Vec<_>>().join(",");
+    if names(stored) != names(now) {
+        return differs("columns", names(stored), names(now));
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use super::outcome::Outcome;
 use super::session::Finished;
 use crate::args::OutputArgs;
 use crate::failure::Failure;
-use crate::picture::{grouped, significant};
+use crate::picture::{counted, grouped, significant};
 use crate::report::{
     ComponentRow, Covariance, EllipseData, Projection, ReportData, ReportFiles, ScatterData, write,
 };
@@ -26,25 +26,25 @@ pub fn print_outcome(outcome: &Outcome, output: &OutputArgs) -> Result<(), Failu
     }
     writeln!(
         out,
-        "{} rows × {} columns → {} components ({} with at least one row), {} family",
-        grouped(outcome.observations as f64),
-        outcome.dimensions,
-        grouped(outcome.components as f64),
+        "{} × {} → {} ({} with at least one row), {} family",
+        counted(outcome.observations, "row"),
+        counted(outcome.dimensions as u64, "column"),
+        counted(outcome.components as u64, "component"),
         grouped(outcome.effective_components as f64),
         outcome.family
     )?;
     writeln!(
         out,
-        "{:.2} s on {} threads ({:.2} processor seconds), {} minibatches, {} matchings, {} conflicts",
+        "{:.2} s on {} ({:.2} processor seconds), {}, {}, {}",
         outcome.seconds,
-        outcome.threads,
+        counted(outcome.threads as u64, "thread"),
         outcome.cpu_seconds,
-        grouped(outcome.minibatches as f64),
-        grouped(outcome.matchings as f64),
-        grouped(outcome.conflicts as f64)
+        counted(outcome.minibatches, "minibatch"),
+        counted(outcome.matchings, "matching"),
+        counted(outcome.conflicts, "conflict")
     )?;
     if outcome.skipped_rows > 0 {
-        writeln!(out, "{} bad rows skipped", grouped(outcome.skipped_rows as f64))?;
+        writeln!(out, "{} skipped", counted(outcome.skipped_rows, "bad row"))?;
     }
     if let Some(likelihood) = outcome.test_log_likelihood {
         writeln!(out, "held-out log-likelihood per row {likelihood:.4}")?;
@@ -136,7 +136,7 @@ fn warnings(outcome: &Outcome) -> Vec<String> {
         warnings.push("The run was stopped before the end of the input.".to_owned());
     }
     if outcome.skipped_rows > 0 {
-        warnings.push(format!("{} bad rows were skipped.", grouped(outcome.skipped_rows as f64)));
+        warnings.push(format!("Skipped {}.", counted(outcome.skipped_rows, "bad row")));
     }
     warnings
 }

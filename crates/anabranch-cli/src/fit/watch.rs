@@ -38,7 +38,7 @@ pub enum Evaluation {
 
 /// Watches a run.
 pub struct Watch<'a> {
-    clock: &'a mut Stopwatch,
+    clock: &'a Stopwatch,
     trace: Trace,
     progress: Progress,
     /// Posteriors to evaluate when the run is over, so that evaluation does not slow it.
@@ -70,7 +70,7 @@ pub struct Watched {
 impl<'a> Watch<'a> {
     /// Starts watching; `provenance` holds the counts of the run so far when it is resumed.
     pub fn new(
-        clock: &'a mut Stopwatch,
+        clock: &'a Stopwatch,
         trace: Trace,
         progress: Progress,
         evaluation: Evaluation,
@@ -89,6 +89,11 @@ impl<'a> Watch<'a> {
             failure: None,
             stopped: false,
         }
+    }
+
+    /// Counts on from the minibatches that an earlier run absorbed.
+    pub fn after(self, minibatches: u64) -> Self {
+        Self { minibatches, ..self }
     }
 
     /// Ends the display and hands back what was collected.
@@ -123,7 +128,7 @@ impl<'a> Watch<'a> {
         self.progress.update(event.mass.round() as u64, event.components);
         self.remember(central);
         self.trace.add(TraceRow {
-            seconds: self.clock.seconds() - self.clock.seconds_aside(),
+            seconds: self.clock.seconds(),
             minibatch: self.minibatches,
             components: event.components as u64,
             matchings: self.provenance.matchings,

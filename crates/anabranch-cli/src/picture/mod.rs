@@ -26,7 +26,7 @@ pub use axis::{Axis, Scaling, Ticks};
 pub use figure::{Figure, LegendEntry, LegendMark, Panel};
 pub use histogram::histogram;
 pub use layer::{Bar, Direction, Dots, Layer, Path, Stroke};
-pub use number::{compact, grouped, significant};
+pub use number::{compact, counted, grouped, significant};
 pub use palette::{Colour, component_colour};
 pub use raster::{RasterError, png};
 pub use text::escape;

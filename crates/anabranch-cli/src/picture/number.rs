@@ -18,6 +18,20 @@ pub fn grouped(value: f64) -> String {
     signed(value, &format!("{:.0}", value.abs()))
 }
 
+/// A number of things: `1 row`, `2,000 rows`, `3 minibatches`.
+///
+/// ```
+/// assert_eq!(anabranch_cli::picture::counted(1, "row"), "1 row");
+/// ```
+pub fn counted(n: u64, noun: &str) -> String {
+    let ending = match noun.ends_with("ch") {
+        _ if n == 1 => "",
+        true => "es",
+        false => "s",
+    };
+    format!("{} {noun}{ending}", grouped(n as f64))
+}
+
 /// A short number with at most three significant digits and an SI suffix: `1.25M`, `640`, `0.012`.
 pub fn compact(value: f64) -> String {
     if value.is_finite() && value.abs() >= SUFFIX_FROM && value.abs() < 1e15 {

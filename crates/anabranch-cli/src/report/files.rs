@@ -23,7 +23,7 @@ pub struct ReportFiles {
 #[non_exhaustive]
 pub enum ReportError {
     /// A file or folder cannot be written.
-    #[error("cannot write {}", path.display())]
+    #[error("cannot write {}: {source}", path.display())]
     Write {
         /// The file or folder.
         path: PathBuf,
@@ -31,7 +31,7 @@ pub enum ReportError {
         source: io::Error,
     },
     /// A picture cannot be drawn.
-    #[error("cannot draw the picture `{name}`")]
+    #[error("cannot draw the picture `{name}`: {source}")]
     Draw {
         /// Which picture.
         name: String,

@@ -6,7 +6,7 @@ use anabranch::central::{BatchSet, Fold};
 use anabranch::identify::ComponentId;
 use anabranch::posterior::{Component, Evidence, Parts, Posterior};
 use anabranch::process::LabelStatistics;
-use safetensors::tensor::{Dtype, SafeTensors};
+use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors};
 
 use super::{FORMAT_VERSION, Header, Model, ModelFault, checksum, tensor};
 
@@ -15,8 +15,7 @@ const MAX_COUNT: u64 = 1 << 62;
 
 pub(super) fn decode(bytes: &[u8]) -> Result<Model, ModelFault> {
     let not_a_model = |reason: &str| ModelFault::NotAModel(reason.to_owned());
-    let (_, metadata) =
-        SafeTensors::read_metadata(bytes).map_err(|error| ModelFault::NotAModel(format!("{error:?}")))?;
+    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(unreadable)?;
     let words = metadata.metadata().as_ref().ok_or_else(|| not_a_model("it has no metadata"))?;
     if words.get("format").map(String::as_str) != Some("anabranch-model") {
         return Err(not_a_model("its metadata does not say `anabranch-model`"));
@@ -29,8 +28,8 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Model, ModelFault> {
         return Err(ModelFault::Newer(version));
     }
     let header = words.get("header").ok_or_else(|| not_a_model("it has no header"))?;
-    let tensors = SafeTensors::deserialize(bytes).map_err(|error| damaged(format!("{error:?}")))?;
-    let blocks = tensor::ALL.map(|name| tensors.tensor(name).map_err(|error| damaged(format!("{error:?}"))));
+    let tensors = SafeTensors::deserialize(bytes).map_err(|error| damaged(error.to_string()))?;
+    let blocks = tensor::ALL.map(|name| tensors.tensor(name).map_err(|error| damaged(error.to_string())));
     let [absorbed, born, id, labels, stats, redirect] = blocks;
     let blocks = [absorbed?, born?, id?, labels?, stats?, redirect?];
     if words.get("crc32") != Some(&checksum(header, blocks.iter().map(|b| b.data()))) {
@@ -109,6 +108,14 @@ fn check_counts(header: &Header) -> Result<(), ModelFault> {
     match counts.into_iter().find(|count| *count > MAX_COUNT) {
         Some(count) => Err(damaged(format!("it counts up to {count}"))),
         None => Ok(()),
+    }
+}
+
+/// What the container's errors mean for a file that may be anything.
+fn unreadable(error: SafeTensorError) -> ModelFault {
+    match error {
+        SafeTensorError::MetadataIncompleteBuffer => damaged("its length is not the one it tells".into()),
+        _ => ModelFault::NotAModel("it does not begin like one, or is cut short".into()),
     }
 }
 

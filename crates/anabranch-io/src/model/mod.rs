@@ -101,6 +101,9 @@ impl ModelError {
             Self::Newer { .. } => Some("update anabranch, or fit the model again with this version".into()),
             Self::NotAModel { .. } => Some("models are written by `anabranch fit --out MODEL`".into()),
             Self::Damaged { .. } => Some("fetch the file again, or resume from a checkpoint".into()),
+            Self::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+                Some("check the path; relative paths start at the current directory".into())
+            }
             Self::Io { .. } => None,
         }
     }

@@ -11,5 +11,6 @@ mod jsonl;
 mod laws;
 #[cfg(target_os = "linux")]
 mod memory;
+mod model_file;
 mod npy;
 mod support;

@@ -1,0 +1,18 @@
+//! The command from the outside: arguments and files in, exit code, text and files out. One binary, so that it links once.
+
+mod authors_failures;
+mod bad_files;
+mod bad_flags;
+mod bad_rows;
+mod commands;
+mod families;
+mod fit;
+mod formats;
+#[cfg(target_os = "linux")]
+mod memory;
+mod output;
+#[cfg(unix)]
+mod resume;
+#[cfg(unix)]
+mod stop;
+mod support;

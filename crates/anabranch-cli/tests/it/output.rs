@@ -1,0 +1,159 @@
+//! `predict`, `inspect` and `sample`: what goes to standard output, and who may stop reading it.
+
+use std::io::Read;
+use std::process::Stdio;
+
+use crate::support::data::three_clusters;
+use crate::support::{Run, Sandbox};
+
+fn column(text: &str) -> Vec<&str> {
+    text.lines().skip(1).collect()
+}
+
+#[test]
+fn labels_are_component_ids_and_follow_the_clusters() {
+    let sandbox = Sandbox::with_model();
+    let run = sandbox.run(&["predict", "model", "rows.csv"]);
+    let labels = column(run.ok());
+    let truth = three_clusters(100, 1).labels;
+    assert_eq!(labels.len(), truth.len());
+    for (label, cluster) in labels.iter().zip(truth) {
+        assert_eq!(*label, labels[cluster], "the first three rows are one of each cluster");
+    }
+    assert_eq!(run.stderr, "");
+}
+
+#[test]
+fn probabilities_add_up_to_one_and_name_their_components() {
+    /// The probabilities are a softmax over a few components.
+    const ROUNDING: f64 = 1e-9;
+    let sandbox = Sandbox::with_model();
+    let run = sandbox.run(&["predict", "model", "rows.csv", "--proba"]);
+    let mut lines = run.ok().lines();
+    let names: Vec<&str> = lines.next().unwrap().split(',').collect();
+    assert!(names.iter().all(|name| name.starts_with("component_")), "{names:?}");
+    for line in lines {
+        let row: Vec<f64> = line.split(',').map(|cell| cell.parse().unwrap()).collect();
+        assert_eq!(row.len(), names.len());
+        assert!((row.iter().sum::<f64>() - 1.0).abs() < ROUNDING, "{line}");
+    }
+}
+
+#[test]
+fn a_row_far_away_has_a_lower_density_than_any_row_of_the_data() {
+    let sandbox = Sandbox::with_model();
+    sandbox.write("far.csv", "x,y\n500,500\n");
+    let scores = |file: &str| -> Vec<f64> {
+        let run = sandbox.run(&["predict", "model", file, "--score"]);
+        column(run.ok()).iter().map(|line| line.parse().unwrap()).collect()
+    };
+    let lowest = scores("rows.csv").into_iter().fold(f64::INFINITY, f64::min);
+    assert!(scores("far.csv")[0] < lowest);
+}
+
+#[test]
+fn json_lines_say_the_same_as_csv() {
+    let sandbox = Sandbox::with_model();
+    let csv = sandbox.run(&["predict", "model", "rows.csv"]);
+    let json = sandbox.run(&["predict", "model", "rows.csv", "--json"]);
+    let objects = json.ok().lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let labels: Vec<String> = objects.map(|object| object["component"].to_string()).collect();
+    assert_eq!(labels, column(csv.ok()));
+}
+
+#[test]
+fn columns_of_another_order_are_put_in_the_models_order() {
+    let sandbox = Sandbox::with_model();
+    let mut table = three_clusters(100, 1);
+    table.names.reverse();
+    table.rows.iter_mut().for_each(|row| row.reverse());
+    sandbox.write("turned.csv", table.csv());
+    let (straight, turned) =
+        (sandbox.run(&["predict", "model", "rows.csv"]), sandbox.run(&["predict", "model", "turned.csv"]));
+    assert_eq!(straight.ok(), turned.ok());
+}
+
+#[test]
+fn samples_follow_their_seed_and_look_like_the_data() {
+    let sandbox = Sandbox::with_model();
+    let draw = |seed: &str| sandbox.run(&["sample", "model", "-n", "300", "--seed", seed]).ok().to_owned();
+    assert_eq!(draw("1"), draw("1"));
+    assert_ne!(draw("1"), draw("2"));
+    let rows = draw("1");
+    assert_eq!(rows.lines().next(), Some("x,y"));
+    assert_eq!(column(&rows).len(), 300);
+    assert!(
+        rows.lines().skip(1).all(|row| row.split(',').all(|cell| cell.parse::<f64>().unwrap().is_finite()))
+    );
+}
+
+#[test]
+fn inspecting_prints_a_table_for_people() {
+    let sandbox = Sandbox::with_model();
+    let run = sandbox.run(&["inspect", "model", "--top", "2"]);
+    let lines: Vec<&str> = run.ok().lines().collect();
+    assert!(lines[0].starts_with("300 rows, 3 components"), "{}", lines[0]);
+    assert_eq!(lines.len(), 1 + 1 + 2 + 1, "{}", run.stdout);
+    assert!(lines[4].contains("and 1 smaller"), "{}", lines[4]);
+}
+
+/// Runs with a reader that takes one byte and goes away.
+fn run_with_a_reader_that_leaves(sandbox: &Sandbox, args: &[&str]) -> Run {
+    let mut child = sandbox.command(args).spawn().unwrap();
+    let mut stdout = child.stdout.take().expect("it was piped");
+    stdout.read_exact(&mut [0]).unwrap();
+    drop(stdout);
+    Run::of(child)
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_failure() {
+    let sandbox = Sandbox::with_model();
+    // More than a pipe holds.
+    sandbox.write("many.csv", three_clusters(20_000, 9).csv());
+    for args in [
+        &["sample", "model", "-n", "1000000"][..],
+        &["predict", "model", "many.csv", "--score"],
+        &["predict", "model", "many.csv", "--proba", "--json"],
+    ] {
+        let run = run_with_a_reader_that_leaves(&sandbox, args);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{args:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_never_came_is_no_failure() {
+    let sandbox = Sandbox::with_model();
+    let demo = ["demo", "--rows", "500", "--clusters", "3", "--quiet"];
+    for args in [
+        &["inspect", "model"][..],
+        &["fit", "rows.csv", "--quiet"],
+        &["completions", "bash"],
+        &demo,
+        &["--help"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let run = Run::from(sandbox.command(args).stdout(writer).output().unwrap());
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{args:?}");
+    }
+}
+
+/// A device on which every write fails.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_behind_standard_output_is_told() {
+    let sandbox = Sandbox::with_model();
+    let commands = [
+        &["sample", "model", "-n", "9"][..],
+        &["predict", "model", "rows.csv"],
+        &["inspect", "model"],
+        &["completions", "zsh"],
+    ];
+    for args in commands {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let run = Run::from(sandbox.command(args).stdout(Stdio::from(full)).output().unwrap());
+        assert_eq!(run.code, 1, "{args:?}");
+        assert!(run.stderr.starts_with("error: cannot write: No space left"), "{args:?}: {}", run.stderr);
+    }
+}

@@ -1,0 +1,228 @@
+//! `kill -9` at any moment, then `--resume`: every row counts once.
+
+use std::io::Write;
+use std::process::{ChildStdin, Stdio};
+use std::time::Duration;
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::support::data::three_clusters;
+use crate::support::{Sandbox, assert_mass, whole};
+
+const ROWS: usize = 6_000;
+const FIRST: usize = 300;
+const BATCH: usize = 50;
+const CHECKPOINT: &str = "state/checkpoint.anabranch";
+
+/// The first minibatch, and what is left in batches.
+const MINIBATCHES: u64 = 1 + ((ROWS - FIRST) as u64).div_ceil(BATCH as u64);
+
+/// Longest wait for a child to get on with it; a machine this slow is broken.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn sandbox() -> Sandbox {
+    Sandbox::with("rows.csv", three_clusters(ROWS / 3, 21).csv())
+}
+
+/// A run that reads its rows from `input` and saves after every minibatch.
+fn flags<'a>(input: &'a str, schedule: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let fixed = ["fit", input, "--quiet", "--json", "--bootstrap", "300", "--batch-size", "50"];
+    let state = ["--checkpoint", "state", "--checkpoint-every", "0", "--resume", "--schedule", schedule];
+    [&fixed[..], &state, more].concat()
+}
+
+/// Waits until the checkpoint is another one than before.
+fn wait_for_progress(sandbox: &Sandbox, before: &Option<Vec<u8>>) {
+    let started = std::time::Instant::now();
+    while std::fs::read(sandbox.path(CHECKPOINT)).ok() == *before {
+        assert!(started.elapsed() < PATIENCE, "the run makes no progress");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Feeds the rows from the start, up to `share` of them, and holds the pipe open so that the run cannot end.
+fn feed(mut stdin: ChildStdin, text: &str, share: f64) -> ChildStdin {
+    let bytes = &text.as_bytes()[..(text.len() as f64 * share) as usize];
+    // A child that was killed reads no more.
+    let _ = stdin.write_all(bytes);
+    stdin
+}
+
+/// Kills runs at random moments of an ever longer part of the stream; returns how many checkpoints they left behind.
+fn kill_again_and_again(sandbox: &Sandbox, schedule: &str, more: &[&str], seed: u64) -> usize {
+    let text = sandbox.text("rows.csv");
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut left = 0;
+    for share in [0.2, 0.45, 0.7, 0.95] {
+        let before = std::fs::read(sandbox.path(CHECKPOINT)).ok();
+        let mut child = sandbox
+            .command(&flags("-", schedule, more))
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let stdin = child.stdin.take().expect("it was piped");
+        std::thread::scope(|scope| {
+            let feeder = scope.spawn(|| feed(stdin, &text, share));
+            wait_for_progress(sandbox, &before);
+            std::thread::sleep(Duration::from_micros(rng.random_range(0..20_000)));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            feeder.join().unwrap();
+        });
+        let model = sandbox.run(&["inspect", CHECKPOINT, "--json"]).silent_json();
+        assert!(whole(&model, "minibatches") < MINIBATCHES, "the run was killed before its end");
+        left += 1;
+    }
+    left
+}
+
+#[test]
+fn killed_runs_go_on_and_count_every_row_once() {
+    for (schedule, workers) in [("deterministic", "3"), ("free", "2")] {
+        let sandbox = sandbox();
+        let more = ["--workers", workers];
+        assert_eq!(kill_again_and_again(&sandbox, schedule, &more, 5), 4);
+        let result = sandbox.run(&flags("rows.csv", schedule, &more)).silent_json();
+        assert_mass(&result, ROWS as u64);
+        assert_eq!(whole(&result, "minibatches"), MINIBATCHES);
+    }
+}
+
+#[test]
+fn one_worker_killed_and_resumed_learns_what_it_would_have_learned_in_one_go() {
+    let sandbox = sandbox();
+    let more = ["--workers", "1", "--out", "killed"];
+    kill_again_and_again(&sandbox, "deterministic", &more, 8);
+    sandbox.run(&flags("rows.csv", "deterministic", &more)).silent_json();
+    std::fs::remove_dir_all(sandbox.path("state")).unwrap();
+    let in_one_go = ["fit", "rows.csv", "-q", "--bootstrap", "300", "--batch-size", "50"];
+    let rest = ["--schedule", "deterministic", "--workers", "1", "--out", "unharmed"];
+    sandbox.run(&[&in_one_go[..], &rest].concat()).ok();
+    assert_eq!(sandbox.read("killed"), sandbox.read("unharmed"));
+}
+
+#[test]
+fn resuming_a_finished_run_changes_nothing() {
+    let sandbox = sandbox();
+    let run = |out: &str| sandbox.run(&flags("rows.csv", "deterministic", &["--out", out])).silent_json();
+    let (first, second) = (run("first"), run("second"));
+    for field in ["mass", "observations", "minibatches", "components", "matchings", "skipped_rows"] {
+        assert_eq!(first[field], second[field], "{field}");
+    }
+    assert_eq!(sandbox.read("first"), sandbox.read("second"));
+}
+
+#[test]
+fn resuming_without_a_checkpoint_starts_anew_and_says_so() {
+    let sandbox = Sandbox::with("rows.csv", three_clusters(20, 1).csv());
+    let run = sandbox.run(&["fit", "rows.csv", "--checkpoint", "state", "--resume", "--json"]);
+    assert_mass(&run.json(), 60);
+    assert_eq!(run.stderr, "no checkpoint yet: starting from the first row\n");
+}
+
+#[test]
+fn a_run_that_does_not_resume_starts_anew() {
+    let sandbox = Sandbox::with("rows.csv", three_clusters(20, 1).csv());
+    for _ in 0..2 {
+        assert_mass(&sandbox.fit(&["rows.csv", "--checkpoint", "state"]), 60);
+    }
+}
+
+#[test]
+fn skipped_rows_before_and_after_a_checkpoint_are_counted() {
+    let bad = "NaN,1\n";
+    let clean = three_clusters(20, 1).csv();
+    let lines: Vec<&str> = clean.lines().collect();
+    let (first, second) = (lines[..31].join("\n") + "\n" + bad, lines[31..].join("\n") + "\n" + bad);
+    let sandbox = Sandbox::with("half.csv", &first);
+    sandbox.write("whole.csv", format!("{first}{second}"));
+    let stream = ["--bootstrap", "10", "--batch-size", "10", "--on-bad-row", "skip"];
+    let state = ["--checkpoint", "state", "--resume"];
+    let run = |input: &str| sandbox.fit(&[&[input], &stream[..], &state].concat());
+    assert_eq!(whole(&run("half.csv"), "skipped_rows"), 1);
+    let result = run("whole.csv");
+    assert_eq!(whole(&result, "skipped_rows"), 2);
+    assert_mass(&result, 60);
+}
+
+#[test]
+fn rows_outside_the_family_are_counted_across_a_checkpoint_too() {
+    let first = format!("n\n{}-1\n", "4\n".repeat(29));
+    let sandbox = Sandbox::with("half.csv", &first);
+    sandbox.write("whole.csv", format!("{first}{}-1\n", "4\n".repeat(29)));
+    let stream = ["--bootstrap", "10", "--batch-size", "10", "--on-bad-row", "skip", "--family", "poisson"];
+    let run =
+        |input: &str| sandbox.fit(&[&[input, "--checkpoint", "state", "--resume"], &stream[..]].concat());
+    assert_eq!(whole(&run("half.csv"), "skipped_rows"), 1);
+    let result = run("whole.csv");
+    assert_eq!(whole(&result, "skipped_rows"), 2);
+    assert_mass(&result, 58);
+}
+
+#[test]
+fn a_trace_of_a_resumed_run_counts_on() {
+    let sandbox = Sandbox::with("rows.csv", three_clusters(20, 1).csv());
+    let text = sandbox.text("rows.csv");
+    sandbox.write("half.csv", text.lines().take(31).map(|line| format!("{line}\n")).collect::<String>());
+    let stream = ["--bootstrap", "10", "--batch-size", "10", "--checkpoint", "state", "--resume"];
+    sandbox.fit(&[&["half.csv"], &stream[..]].concat());
+    sandbox.fit(&[&["rows.csv", "--trace", "trace.csv"], &stream[..]].concat());
+    let trace = sandbox.text("trace.csv");
+    let minibatches: Vec<&str> = trace.lines().skip(1).map(|line| line.split(',').nth(1).unwrap()).collect();
+    assert_eq!(minibatches, ["4", "5", "6"]);
+}
+
+#[test]
+fn another_run_than_the_checkpoints_is_refused() {
+    let sandbox = Sandbox::with("rows.csv", three_clusters(20, 1).csv());
+    sandbox.write("short.csv", three_clusters(3, 1).csv());
+    let stream = ["--bootstrap", "20", "--batch-size", "10", "--checkpoint", "state"];
+    sandbox.fit(&[&["rows.csv"], &stream[..]].concat());
+    let before = sandbox.read(CHECKPOINT);
+    let cases: [(&[&str], &str); 8] = [
+        (&["rows.csv", "--batch-size", "11"], "--batch-size 10, this run has 11"),
+        (&["rows.csv", "--bootstrap", "21"], "--bootstrap 20, this run has 21"),
+        (&["rows.csv", "--seed", "1"], "--seed 0, this run has 1"),
+        (&["rows.csv", "--columns", "y,x"], "columns x,y, this run has y,x"),
+        (&["rows.csv", "--family", "diagonal"], "--family gaussian, this run has diagonal"),
+        (&["rows.csv", "--alpha", "2"], "--alpha 5, this run has 2"),
+        (&["rows.csv", "--bound", "conditional"], "--bound paper, this run has conditional"),
+        (&["short.csv"], "the checkpoint has learned from about 60 rows, the input has 9"),
+    ];
+    for (change, message) in cases {
+        // A later flag would be given twice: leave out the one that changes.
+        let kept = stream.chunks(2).filter(|pair| !change.contains(&pair[0])).flatten().copied();
+        let args: Vec<&str> =
+            ["fit", "-q", "--resume"].into_iter().chain(change.iter().copied()).chain(kept).collect();
+        let run = sandbox.run(&args);
+        assert!(run.message().ends_with(message), "{}", run.stderr);
+        assert!(run.stderr.contains("hint: pass the same"), "{}", run.stderr);
+        assert_eq!(sandbox.read(CHECKPOINT), before, "a refused run leaves the checkpoint alone");
+    }
+}
+
+#[test]
+fn a_damaged_checkpoint_is_told_and_kept() {
+    let sandbox = Sandbox::with("rows.csv", three_clusters(20, 1).csv());
+    sandbox.fit(&["rows.csv", "--checkpoint", "state"]);
+    let mut bytes = sandbox.read(CHECKPOINT);
+    let last = bytes.len() - 1;
+    bytes[last] ^= 0x40;
+    sandbox.write(CHECKPOINT, &bytes);
+    let run = sandbox.run(&["fit", "rows.csv", "-q", "--checkpoint", "state", "--resume"]);
+    assert_eq!(run.message(), format!("{CHECKPOINT}: damaged: the checksum does not match"));
+    assert_eq!(sandbox.read(CHECKPOINT), bytes);
+}
+
+#[test]
+fn bad_rows_found_halfway_leave_a_checkpoint_to_go_on_from() {
+    let text = three_clusters(20, 1).csv();
+    let sandbox = Sandbox::with("rows.csv", format!("{text}oops,1\n"));
+    let stream = ["--bootstrap", "20", "--batch-size", "10", "--checkpoint", "state", "--resume", "-q"];
+    let run = sandbox.run(&[&["fit", "rows.csv"], &stream[..]].concat());
+    assert!(run.message().contains("\"oops\" is not a number"), "{}", run.stderr);
+    sandbox.write("rows.csv", format!("{text}2,1\n"));
+    assert_mass(&sandbox.run(&[&["fit", "rows.csv", "--json"], &stream[..]].concat()).json(), 61);
+}
