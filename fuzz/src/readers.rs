@@ -15,7 +15,10 @@ pub(crate) fn rows(bytes: &[u8], format: Option<Format>) {
     let (singly, in_sevens) = (read(bytes, &lenient, 1), read(bytes, &lenient, 7));
     if let (Ok(singly), Ok(in_sevens)) = (singly, in_sevens) {
         let common = singly.len().min(in_sevens.len());
-        assert!(common == singly.len() || common > MOST_ROWS, "batch size changes the number of rows");
+        assert!(
+            singly.len() == in_sevens.len() || common > MOST_ROWS,
+            "batch size changes the number of rows"
+        );
         assert_eq!(singly[..common], in_sevens[..common], "batch size changes the rows");
     }
 }
