@@ -178,7 +178,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         Watch::new(&watch, trace, progress, evaluation, setup.checkpoints, provenance).after(absorbed_before);
     let mut flow = Flow::Continue;
     if bootstrap > 0 && central.snapshot().version() == 0 {
-        flow = engine::bootstrap(&central, &mut stream, &config, &mut observer)?;
+        flow = engine::bootstrap(&central, &mut stream, bootstrap, &config, &mut observer)?;
     }
     let ran = match flow {
         Flow::Continue => engine::run(&central, &mut stream, &config, &mut observer),

@@ -3,14 +3,15 @@
 use super::{BatchSource, Config, Event, Flow, Observer, minibatch_rng};
 use crate::central::{Central, Entry};
 use crate::family::Family;
-use crate::infer::{self, PriorChoice, Workspace};
+use crate::infer::{self, Outlook, PriorChoice, Workspace};
 use crate::process::Process;
 
 /// Learns from the source's next minibatch on this thread, with its prior if it is to be estimated, and shows it to the
-/// observer. `Flow::Stop` when the source is at its end or the observer asked to stop.
+/// observer. A minibatch of fewer than `rows` rows is taken to be all there is. `Flow::Stop` when the source is at its end or the observer asked to stop.
 pub fn bootstrap<F, P, S>(
     central: &Central<F, P>,
     source: &mut S,
+    rows: usize,
     config: &Config,
     observer: &mut dyn Observer<F, P>,
 ) -> Result<Flow, S::Error>
@@ -22,14 +23,10 @@ where
     let Some((id, batch)) = source.next()? else { return Ok(Flow::Stop) };
     let mut rng = minibatch_rng(config.seed, id);
     let prior = central.snapshot();
-    let learned = infer::bootstrap(
-        &prior,
-        &batch,
-        &config.inference,
-        config.prior,
-        &mut rng,
-        &mut Workspace::default(),
-    );
+    let outlook = if batch.n_rows() < rows { Outlook::Everything } else { Outlook::MoreToCome };
+    let mut workspace = Workspace::default();
+    let learned =
+        infer::bootstrap(&prior, &batch, &config.inference, config.prior, outlook, &mut rng, &mut workspace);
     if config.prior == PriorChoice::Estimated {
         let entry = Entry::Prior { family: learned.family, process: prior.process().clone() };
         central.append(&entry).expect("a prior is never void");

@@ -6,8 +6,8 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bernoulli, Categorical, Diagonal, DomainError, Family, Gaussian, Multinomial, Poisson, Predictive,
-    Product, Spherical, Summary,
+    Bernoulli, Categorical, Diagonal, DomainError, Family, Gaussian, Multinomial, Partition, Poisson,
+    Predictive, Product, Spherical, Summary,
 };
 
 /// One of the families of this crate. Deserialising one validates it.
@@ -129,7 +129,7 @@ impl Family for AnyFamily {
         delegate!(self, family => family.embed(x, out))
     }
 
-    fn refit(&self, components: &[&[f64]]) -> Option<Self> {
-        delegate!(self, family => family.refit(components).map(AnyFamily::from))
+    fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
+        delegate!(self, family => family.refit(components, partition).map(AnyFamily::from))
     }
 }

@@ -12,7 +12,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len, require_positive, require_some};
-use super::{DomainError, Family, Predictive, Summary, counts, draw, type_two};
+use super::{DomainError, Family, Partition, Predictive, Summary, counts, draw, type_two};
 use crate::batch::Batch;
 use crate::math::special::{digamma, ln_gamma, ln_gamma_ratio};
 
@@ -180,7 +180,11 @@ impl Family for Bernoulli {
         out.copy_from_slice(x);
     }
 
-    fn refit(&self, components: &[&[f64]]) -> Option<Self> {
+    fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
+        // Pieces of a cluster are purer than clusters: a prior made of them would never let them merge.
+        if partition == Partition::Pieces || components.len() < 2 {
+            return None;
+        }
         let n = components.len() as f64;
         let mut mean_ln = vec![[0.0; 2]; self.dimensions()];
         for stats in components {
@@ -193,10 +197,10 @@ impl Family for Bernoulli {
         let mut refitted = self.clone();
         for ((ones, zeros), mean_ln) in refitted.ones.iter_mut().zip(&mut refitted.zeros).zip(&mean_ln) {
             let mut counts = [*ones, *zeros];
-            type_two::dirichlet_step(&mut counts, mean_ln);
+            type_two::dirichlet_step(&mut counts, mean_ln, n);
             [*ones, *zeros] = counts;
         }
-        (components.len() > 1).then_some(refitted)
+        Some(refitted)
     }
 }
 

@@ -15,7 +15,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_positive, require_some};
-use super::{DomainError, Family, Predictive, Summary, counts, draw, type_two};
+use super::{DomainError, Family, Partition, Predictive, Summary, counts, draw, type_two};
 use crate::batch::Batch;
 use crate::math::special::{digamma, ln_gamma};
 
@@ -199,7 +199,11 @@ impl Family for Categorical {
         }
     }
 
-    fn refit(&self, components: &[&[f64]]) -> Option<Self> {
+    fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
+        // Pieces of a cluster are purer than clusters: a prior made of them would never let them merge.
+        if partition == Partition::Pieces || components.len() < 2 {
+            return None;
+        }
         let n = components.len() as f64;
         let mut mean_ln: Vec<Vec<f64>> =
             self.pseudo_counts.iter().map(|cells| vec![0.0; cells.len()]).collect();
@@ -214,9 +218,9 @@ impl Family for Categorical {
         }
         let mut refitted = self.clone();
         for (cells, mean_ln) in refitted.pseudo_counts.iter_mut().zip(&mean_ln) {
-            type_two::dirichlet_step(cells, mean_ln);
+            type_two::dirichlet_step(cells, mean_ln, n);
         }
-        (components.len() > 1).then_some(refitted)
+        Some(refitted)
     }
 }
 

@@ -18,7 +18,7 @@ use super::error::{PriorError, require_len, require_positive, require_real};
 use super::frame::are_moments;
 use super::student_t::StudentT;
 use super::type_two;
-use super::{DomainError, EMPTY_COUNT, Family, Frame, Predictive, Summary, draw};
+use super::{DomainError, EMPTY_COUNT, Family, Frame, Partition, Predictive, Summary, draw};
 use crate::batch::Batch;
 use crate::math::special::{LN_2PI, digamma, ln_gamma};
 
@@ -240,7 +240,11 @@ impl Family for Diagonal {
         self.frame.apply(x, out);
     }
 
-    fn refit(&self, components: &[&[f64]]) -> Option<Self> {
+    fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
+        if components.len() < 2 {
+            return None;
+        }
+        let max_shape = 0.5 * type_two::max_dof(1, components.len(), partition);
         let n = components.len() as f64;
         let posteriors: Vec<Vec<NormalGamma>> =
             components.iter().map(|stats| self.columns(stats).collect()).collect();
@@ -249,12 +253,13 @@ impl Family for Diagonal {
             let own = || posteriors.iter().map(|columns| &columns[ix]);
             let precision = own().map(|p| p.a / p.b).sum::<f64>() / n;
             let ln_precision = own().map(|p| digamma(p.a) - p.b.ln()).sum::<f64>() / n;
-            let (a, b) = type_two::gamma_prior(precision, ln_precision)?;
+            let (a, b) = type_two::gamma_prior(precision, ln_precision, max_shape)?;
+            let b = b + a * type_two::LEAST_VARIANCE;
             let mean = own().map(|p| p.a / p.b * p.mean).sum::<f64>() / n / precision;
             let spread = own().map(|p| p.a / p.b * (p.mean - mean).powi(2) + 1.0 / p.kappa).sum::<f64>() / n;
-            *column = NormalGamma { mean, kappa: 1.0 / spread, a, b };
+            *column = NormalGamma { mean, kappa: (1.0 / spread).min(n), a, b };
         }
-        if components.len() > 1 { Self::new(self.frame.clone(), prior).ok() } else { None }
+        Self::new(self.frame.clone(), prior).ok()
     }
 }
 

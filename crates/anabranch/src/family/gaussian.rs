@@ -20,7 +20,7 @@ use super::frame::are_moments;
 use super::normal_inverse_wishart::{NormalInverseWishart, add_scatter, factor_or_repair};
 use super::student_t::StudentT;
 use super::type_two;
-use super::{DomainError, EMPTY_COUNT, Family, Frame, Predictive, Summary, draw};
+use super::{DomainError, EMPTY_COUNT, Family, Frame, Partition, Predictive, Summary, draw};
 use crate::batch::Batch;
 use crate::math::cholesky::{self, packed_len, row_start, with_scratch};
 use crate::math::special::{LN_2PI, ln_multigamma, multi_digamma};
@@ -287,7 +287,7 @@ impl Family for Gaussian {
         cholesky::solve_lower(self.dimensions(), &self.prior_factor, out);
     }
 
-    fn refit(&self, components: &[&[f64]]) -> Option<Self> {
+    fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
         if components.len() < 2 {
             return None;
         }
@@ -314,6 +314,9 @@ impl Family for Gaussian {
         cholesky::invert_from_factor(d, &mut covariance, &mut vec![0.0; d]);
         let mut mean = vec![0.0; d];
         cholesky::multiply_symmetric(d, &covariance, &pull, &mut mean);
+        for column in 0..d {
+            covariance[row_start(d, column)] += type_two::LEAST_VARIANCE;
+        }
         let mut spread = 0.0;
         let mut product = vec![0.0; d];
         for (kappa, own, precision) in &posteriors {
@@ -321,9 +324,14 @@ impl Family for Gaussian {
             cholesky::multiply_symmetric(d, precision, &away, &mut product);
             spread += (away.iter().zip(&product).map(|(a, b)| a * b).sum::<f64>() + d as f64 / kappa) / n;
         }
-        let dof = type_two::wishart_dof(d, ln_determinants / n, ln_determinant);
+        let dof = type_two::wishart_dof(
+            d,
+            ln_determinants / n,
+            ln_determinant,
+            type_two::max_dof(d, components.len(), partition),
+        );
         let psi = covariance.iter().map(|entry| dof * entry).collect();
-        let kappa = d as f64 / spread;
+        let kappa = (d as f64 / spread).min(n);
         Self::new(self.frame.clone(), NormalInverseWishart { mean, kappa, psi, dof }).ok()
     }
 }

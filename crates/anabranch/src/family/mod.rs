@@ -59,6 +59,15 @@ pub struct Summary {
     pub probabilities: Option<Vec<Vec<f64>>>,
 }
 
+/// What the components are that a prior is estimated from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Partition {
+    /// Clusters, as far as one knows.
+    Clusters,
+    /// Pieces of clusters, far too many and all alike: they tell the scale of a cluster, not how much clusters vary.
+    Pieces,
+}
+
 /// The posterior predictive density of one component, prepared once and evaluated for many rows.
 pub trait Predictive: Send + Sync {
     /// `log p(x | data of the component)`, exact, in the units of the data.
@@ -123,7 +132,7 @@ pub trait Family: Clone + std::fmt::Debug + Send + Sync + 'static {
 
     /// The prior under which components with these statistics are more probable (a step of type-II maximum likelihood),
     /// or `None` when they cannot tell, as one component never can.
-    fn refit(&self, _components: &[&[f64]]) -> Option<Self> {
+    fn refit(&self, _components: &[&[f64]], _partition: Partition) -> Option<Self> {
         None
     }
 }

@@ -14,7 +14,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_positive, require_some};
-use super::{DomainError, Family, Predictive, Summary, counts, draw, type_two};
+use super::{DomainError, Family, Partition, Predictive, Summary, counts, draw, type_two};
 use crate::batch::Batch;
 use crate::math::special::{digamma, ln_gamma, ln_gamma_ratio};
 
@@ -174,7 +174,11 @@ impl Family for Multinomial {
         out.iter_mut().zip(x).for_each(|(out, x)| *out = (0.5 * x / total).sqrt());
     }
 
-    fn refit(&self, components: &[&[f64]]) -> Option<Self> {
+    fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
+        // Pieces of a cluster are purer than clusters: a prior made of them would never let them merge.
+        if partition == Partition::Pieces || components.len() < 2 {
+            return None;
+        }
         let n = components.len() as f64;
         let mut mean_ln = vec![0.0; self.dimensions()];
         for stats in components {
@@ -185,8 +189,8 @@ impl Family for Multinomial {
                 .for_each(|(mean, cell)| *mean += (digamma(cell) - of_total) / n);
         }
         let mut refitted = self.clone();
-        type_two::dirichlet_step(&mut refitted.pseudo_counts, &mean_ln);
-        (components.len() > 1).then_some(refitted)
+        type_two::dirichlet_step(&mut refitted.pseudo_counts, &mean_ln, n);
+        Some(refitted)
     }
 }
 

@@ -12,7 +12,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len, require_positive, require_some};
-use super::{DomainError, Family, Predictive, Summary, counts, draw, type_two};
+use super::{DomainError, Family, Partition, Predictive, Summary, counts, draw, type_two};
 use crate::batch::Batch;
 use crate::math::special::{digamma, ln_gamma, ln_gamma_ratio};
 
@@ -168,7 +168,11 @@ impl Family for Poisson {
         out.iter_mut().zip(x).for_each(|(out, x)| *out = x.sqrt());
     }
 
-    fn refit(&self, components: &[&[f64]]) -> Option<Self> {
+    fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
+        // Pieces of a cluster are purer than clusters: a prior made of them would never let them merge.
+        if partition == Partition::Pieces || components.len() < 2 {
+            return None;
+        }
         let n = components.len() as f64;
         let mut moments = vec![(0.0, 0.0); self.dimensions()];
         for stats in components {
@@ -179,11 +183,13 @@ impl Family for Poisson {
         }
         let (mut shape, mut rate) = (self.shape.clone(), self.rate.clone());
         for (ix, (mean, mean_ln)) in moments.into_iter().enumerate() {
-            if let Some(fitted) = type_two::gamma_prior(mean, mean_ln) {
-                (shape[ix], rate[ix]) = fitted;
+            if let Some((_, fitted)) = type_two::gamma_prior(mean, mean_ln, f64::INFINITY) {
+                // Estimated from n components, the prior counts for at most n rows.
+                rate[ix] = fitted.min(n);
+                shape[ix] = mean * rate[ix];
             }
         }
-        if components.len() > 1 { Self::new(shape, rate).ok() } else { None }
+        Self::new(shape, rate).ok()
     }
 }
 

@@ -11,7 +11,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len, require_some};
-use super::{AnyFamily, DomainError, Family, Predictive, Summary};
+use super::{AnyFamily, DomainError, Family, Partition, Predictive, Summary};
 use crate::math::cholesky::with_scratch;
 
 /// Columns and the family that describes them.
@@ -206,13 +206,15 @@ impl Family for Product {
         }
     }
 
-    fn refit(&self, components: &[&[f64]]) -> Option<Self> {
+    fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
         let mut blocks = self.blocks.clone();
         let mut start = 0;
         for block in &mut blocks {
             let end = start + block.family.n_features();
             let parts: Vec<&[f64]> = components.iter().map(|stats| &stats[start..end]).collect();
-            block.family = block.family.refit(&parts)?;
+            if let Some(family) = block.family.refit(&parts, partition) {
+                block.family = family;
+            }
             start = end;
         }
         Self::new(blocks).ok()

@@ -20,7 +20,7 @@ use super::error::{PriorError, require_len, require_positive, require_real};
 use super::frame::are_moments;
 use super::student_t::StudentT;
 use super::type_two;
-use super::{DomainError, EMPTY_COUNT, Family, Frame, Predictive, Summary, draw};
+use super::{DomainError, EMPTY_COUNT, Family, Frame, Partition, Predictive, Summary, draw};
 use crate::batch::Batch;
 use crate::math::special::{LN_2PI, digamma, ln_gamma};
 
@@ -253,25 +253,26 @@ impl Family for Spherical {
         self.frame.apply(x, out);
     }
 
-    fn refit(&self, components: &[&[f64]]) -> Option<Self> {
+    fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
+        if components.len() < 2 {
+            return None;
+        }
+        let max_shape = 0.5 * type_two::max_dof(1, components.len(), partition);
         let (n, d) = (components.len() as f64, self.dimensions());
         let posteriors: Vec<(Posterior, Vec<f64>)> =
             components.iter().map(|stats| (self.posterior(stats), self.means(stats).collect())).collect();
         let precision = posteriors.iter().map(|(p, _)| p.a / p.b).sum::<f64>() / n;
         let ln_precision = posteriors.iter().map(|(p, _)| digamma(p.a) - p.b.ln()).sum::<f64>() / n;
-        let (a, b) = type_two::gamma_prior(precision, ln_precision)?;
+        let (a, b) = type_two::gamma_prior(precision, ln_precision, max_shape)?;
+        let b = b + a * type_two::LEAST_VARIANCE;
         let centre = |column: usize| posteriors.iter().map(|(p, mean)| p.a / p.b * mean[column]).sum::<f64>();
         let mean: Vec<f64> = (0..d).map(|column| centre(column) / n / precision).collect();
         let spread = posteriors.iter().map(|(p, own)| {
             let away: f64 = own.iter().zip(&mean).map(|(own, mean)| (own - mean).powi(2)).sum();
             p.a / p.b * away + d as f64 / p.kappa
         });
-        let kappa = d as f64 * n / spread.sum::<f64>();
-        if components.len() > 1 {
-            Self::new(self.frame.clone(), SphericalPrior { mean, kappa, a, b }).ok()
-        } else {
-            None
-        }
+        let kappa = (d as f64 * n / spread.sum::<f64>()).min(n);
+        Self::new(self.frame.clone(), SphericalPrior { mean, kappa, a, b }).ok()
     }
 }
 

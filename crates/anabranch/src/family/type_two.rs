@@ -11,16 +11,35 @@
 //!
 //! Statistics never contain the prior, so a new one costs nothing but the next posteriors.
 
+use super::Partition;
 #[cfg(test)]
 use crate::math::special::ln_gamma;
 use crate::math::special::{digamma, ln_multigamma};
 
-/// More degrees of freedom than this are all the same: every component has the prior's covariance.
-const MAX_DOF: f64 = 1e4;
+/// Added to every variance, in units of the data's own: a column that is constant within clusters has no width, and a
+/// prior without width is no prior.
+pub(super) const LEAST_VARIANCE: f64 = 1e-8;
+
+/// The most degrees of freedom that components can ask for.
+///
+/// Alike components ask for infinitely many, and then no other covariance is possible. Pieces of clusters are always
+/// alike; a few clusters may be by chance. So the prior counts for three rows a column, and one more for each cluster.
+pub(super) fn max_dof(dimensions: usize, n_components: usize, partition: Partition) -> f64 {
+    let more = match partition {
+        Partition::Clusters => n_components,
+        Partition::Pieces => 0,
+    };
+    (3 * dimensions + 2 + more) as f64
+}
 
 /// The degrees of freedom that fit precisions with this mean log-determinant, whose mean has log-determinant
 /// `ln_determinant_of_mean`.
-pub(super) fn wishart_dof(dimensions: usize, mean_ln_determinant: f64, ln_determinant_of_mean: f64) -> f64 {
+pub(super) fn wishart_dof(
+    dimensions: usize,
+    mean_ln_determinant: f64,
+    ln_determinant_of_mean: f64,
+    max_dof: f64,
+) -> f64 {
     let d = dimensions as f64;
     // Terms that do not depend on ν are left out.
     let objective = |nu: f64| {
@@ -32,7 +51,7 @@ pub(super) fn wishart_dof(dimensions: usize, mean_ln_determinant: f64, ln_determ
     };
     // At least one degree beyond an expected covariance that exists.
     let lowest = d + 2.0;
-    golden_section(lowest.ln(), MAX_DOF.max(2.0 * lowest).ln(), |ln_nu| objective(ln_nu.exp())).exp()
+    golden_section(lowest.ln(), max_dof.max(lowest).ln(), |ln_nu| objective(ln_nu.exp())).exp()
 }
 
 /// The maximum of a function with one peak, to a millionth of the interval.
@@ -54,8 +73,8 @@ fn golden_section(mut low: f64, mut high: f64, f: impl Fn(f64) -> f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// Shape and rate of the gamma distribution with this mean and this mean logarithm.
-pub(super) fn gamma_prior(mean: f64, mean_ln: f64) -> Option<(f64, f64)> {
+/// Shape (at most `max_shape`) and rate of the gamma distribution with this mean and this mean logarithm.
+pub(super) fn gamma_prior(mean: f64, mean_ln: f64, max_shape: f64) -> Option<(f64, f64)> {
     let gap = mean.ln() - mean_ln;
     if !(gap.is_finite() && mean > 0.0) {
         return None;
@@ -67,22 +86,26 @@ pub(super) fn gamma_prior(mean: f64, mean_ln: f64) -> Option<(f64, f64)> {
         let shape = middle.exp();
         if shape.ln() - digamma(shape) > gap { low = middle } else { high = middle }
     }
-    let shape = (0.5 * (low + high)).exp();
+    let shape = (0.5 * (low + high)).exp().min(max_shape);
     Some((shape, shape / mean))
 }
 
 /// One fixed-point step (Minka) of the Dirichlet prior towards these mean log-probabilities; at a maximum it stands.
-pub(super) fn dirichlet_step(pseudo_counts: &mut [f64], mean_ln: &[f64]) {
+/// Estimated from so many components, it counts for at most as many rows.
+pub(super) fn dirichlet_step(pseudo_counts: &mut [f64], mean_ln: &[f64], n_components: f64) {
     let total = digamma(pseudo_counts.iter().sum());
     for (count, mean_ln) in pseudo_counts.iter_mut().zip(mean_ln) {
-        *count = inverse_digamma(total + mean_ln).clamp(SMALLEST_PSEUDO_COUNT, LARGEST_PSEUDO_COUNT);
+        *count = inverse_digamma(total + mean_ln).max(SMALLEST_PSEUDO_COUNT);
+    }
+    let total: f64 = pseudo_counts.iter().sum();
+    if total > n_components {
+        let floor = SMALLEST_PSEUDO_COUNT;
+        pseudo_counts.iter_mut().for_each(|count| *count = (*count * n_components / total).max(floor));
     }
 }
 
 /// A cell that no component has used must not become impossible.
 const SMALLEST_PSEUDO_COUNT: f64 = 1e-3;
-/// Beyond this, components that should differ could not.
-const LARGEST_PSEUDO_COUNT: f64 = 1e4;
 
 /// `x` with `ψ(x) = y`, by bisection on `log x`.
 fn inverse_digamma(y: f64) -> f64 {
@@ -110,7 +133,7 @@ mod tests {
     #[test]
     fn gamma_prior_is_a_maximum_of_the_likelihood() {
         let (mean, mean_ln) = (2.0, 0.4);
-        let (shape, rate) = gamma_prior(mean, mean_ln).unwrap();
+        let (shape, rate) = gamma_prior(mean, mean_ln, f64::INFINITY).unwrap();
         let best = ln_gamma_likelihood(shape, rate, mean, mean_ln);
         for factor in [0.9, 0.99, 1.01, 1.1] {
             assert!(ln_gamma_likelihood(shape * factor, rate, mean, mean_ln) < best);
@@ -123,7 +146,7 @@ mod tests {
         let mean_ln = [-1.5, -1.0, -2.5];
         let mut counts = [1.0; 3];
         for _ in 0..500 {
-            dirichlet_step(&mut counts, &mean_ln);
+            dirichlet_step(&mut counts, &mean_ln, f64::INFINITY);
         }
         let total: f64 = counts.iter().sum();
         for (count, mean_ln) in counts.iter().zip(&mean_ln) {
@@ -137,7 +160,7 @@ mod tests {
         for (d, nu) in [(2_usize, 7.0), (5, 30.0), (20, 60.0)] {
             let expected_ln: f64 =
                 (0..d).map(|i| digamma(0.5 * (nu - i as f64))).sum::<f64>() + d as f64 * (2.0_f64 / nu).ln();
-            let found = wishart_dof(d, expected_ln, 0.0);
+            let found = wishart_dof(d, expected_ln, 0.0, 1e4);
             assert!((found / nu - 1.0).abs() < 1e-3, "D = {d}: {found} instead of {nu}");
         }
     }

@@ -13,7 +13,7 @@ use rand::Rng;
 use super::ascent::Ascent;
 use super::{Increment, Settings, Workspace, birth, merge};
 use crate::batch::Batch;
-use crate::family::Family;
+use crate::family::{Family, Partition};
 use crate::posterior::Posterior;
 use crate::process::Process;
 
@@ -23,7 +23,7 @@ const SCOUT_ROWS: usize = 2500;
 const ROWS_PER_SEED: usize = 16;
 /// … but at least and at most this many.
 const SEEDS: (usize, usize) = (20, 320);
-/// Merges must still be right with this many times the data: 1 loses small clusters beside large ones, 4 keeps clusters
+/// While more data are to come, merges must still be right with this many times the data: 1 loses small clusters beside large ones, 4 keeps clusters
 /// apart that differ by chance.
 const MERGE_HORIZON: f64 = 2.0;
 /// Rounds at most; the rest is left to the stream.
@@ -48,6 +48,26 @@ pub enum PriorChoice {
     Given,
 }
 
+/// Whether the stream goes on after the first minibatch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Outlook {
+    /// More rows will come, and a merge is final.
+    #[default]
+    MoreToCome,
+    /// These are all rows.
+    Everything,
+}
+
+impl Outlook {
+    /// Merges must be right for this many times the data.
+    fn merge_horizon(self) -> f64 {
+        match self {
+            Self::MoreToCome => MERGE_HORIZON,
+            Self::Everything => 1.0,
+        }
+    }
+}
+
 /// What the first minibatch taught.
 #[derive(Clone, Debug)]
 pub struct Bootstrap<F> {
@@ -68,6 +88,7 @@ pub fn bootstrap<F: Family, P: Process>(
     batch: &Batch,
     settings: &Settings,
     choice: PriorChoice,
+    outlook: Outlook,
     rng: &mut impl Rng,
     workspace: &mut Workspace,
 ) -> Bootstrap<F> {
@@ -77,13 +98,13 @@ pub fn bootstrap<F: Family, P: Process>(
         return Bootstrap { family: prior.family().clone(), increment, rounds: 0 };
     }
     match choice {
-        PriorChoice::Given => stage(prior, batch, settings, choice, rng, workspace),
+        PriorChoice::Given => stage(prior, batch, settings, choice, outlook, rng, workspace),
         PriorChoice::Estimated => {
             let scout = batch.head(SCOUT_ROWS);
-            let found = stage(prior, &scout, settings, choice, rng, workspace);
+            let found = stage(prior, &scout, settings, choice, outlook, rng, workspace);
             let mut better = Posterior::prior(found.family, prior.process().clone());
             better.version = prior.version();
-            stage(&better, batch, settings, choice, rng, workspace)
+            stage(&better, batch, settings, choice, outlook, rng, workspace)
         }
     }
 }
@@ -93,6 +114,7 @@ fn stage<F: Family, P: Process>(
     batch: &Batch,
     settings: &Settings,
     choice: PriorChoice,
+    outlook: Outlook,
     rng: &mut impl Rng,
     workspace: &mut Workspace,
 ) -> Bootstrap<F> {
@@ -108,10 +130,12 @@ fn stage<F: Family, P: Process>(
     if choice == PriorChoice::Estimated {
         // The partition around the seeds is a better first guess of what a cluster is than any constant.
         ascent.refresh();
-        refit_prior(&mut ascent, &mut family, FIRST_STEPS);
+        refit_prior(&mut ascent, &mut family, Partition::Pieces, FIRST_STEPS);
     }
     let mut rounds = 0;
     let mut settled = choice == PriorChoice::Given;
+    // What there is at first are pieces; when no two of them merge any more, they are clusters.
+    let mut partition = if settled { Partition::Clusters } else { Partition::Pieces };
     while rounds < MAX_ROUNDS {
         rounds += 1;
         ascent.climb(&settings, &mut Vec::new());
@@ -120,14 +144,17 @@ fn stage<F: Family, P: Process>(
             ascent.climb(&settings, &mut Vec::new());
         }
         if choice == PriorChoice::Estimated {
-            let moved = refit_prior(&mut ascent, &mut family, STEPS);
+            let moved = refit_prior(&mut ascent, &mut family, partition, STEPS);
             settled |= rounds >= ROUNDS_BEFORE_MERGES || moved < SETTLED;
         }
-        if settled {
-            changed |= merge::merge_new(&mut ascent, MERGE_HORIZON) > 0;
-            if !changed {
-                break;
-            }
+        if !settled {
+            continue;
+        }
+        changed |= merge::merge_new(&mut ascent, outlook.merge_horizon()) > 0;
+        match (changed, partition) {
+            (true, _) => {}
+            (false, Partition::Pieces) => partition = Partition::Clusters,
+            (false, Partition::Clusters) => break,
         }
     }
     ascent.climb(&settings, &mut Vec::new());
@@ -135,13 +162,18 @@ fn stage<F: Family, P: Process>(
 }
 
 /// Re-estimates the prior from the components that are large enough to tell; returns how far it went.
-fn refit_prior<F: Family, P: Process>(ascent: &mut Ascent<'_, F, P>, family: &mut F, steps: usize) -> f64 {
+fn refit_prior<F: Family, P: Process>(
+    ascent: &mut Ascent<'_, F, P>,
+    family: &mut F,
+    partition: Partition,
+    steps: usize,
+) -> f64 {
     let enough = 3.0 + family.dimensions() as f64 / 2.0;
     let sums = ascent.memory.sums.chunks_exact(family.n_features());
     let components: Vec<&[f64]> = sums.filter(|stats| stats[0] >= enough).collect();
     let mut fitted = family.clone();
     for _ in 0..steps {
-        let Some(next) = fitted.refit(&components) else { break };
+        let Some(next) = fitted.refit(&components, partition) else { break };
         fitted = next;
     }
     let distance = moved(family, &fitted);

@@ -8,7 +8,7 @@ mod bootstrap;
 mod merge;
 mod mixture;
 
-pub use bootstrap::{Bootstrap, PriorChoice, bootstrap};
+pub use bootstrap::{Bootstrap, Outlook, PriorChoice, bootstrap};
 pub use mixture::{InferenceReport, Workspace, infer};
 
 use crate::identify::ComponentId;
