@@ -245,7 +245,12 @@ fn a_fold_checkpointed_in_the_middle_goes_on_as_if_nothing_had_happened() {
         let (first, second) = world.accepted.split_at(world.accepted.len() / 2);
         let mut fold = Fold::new(Bernoulli::new(vec![0.5], vec![0.5]).unwrap(), process());
         first.iter().for_each(|entry| fold.apply(entry).unwrap());
-        let mut resumed = Fold::resume(fold.posterior().clone(), fold.absorbed().clone(), fold.next_id());
+        let mut resumed = Fold::resume(
+            fold.posterior().clone(),
+            fold.absorbed().clone(),
+            fold.next_id(),
+            fold.last_birth(),
+        );
         second.iter().for_each(|entry| resumed.apply(entry).unwrap());
         assert_eq!(fingerprint(world.fold.posterior()), fingerprint(resumed.posterior()));
     }

@@ -89,7 +89,10 @@ fn assemble(
         redirects,
         mass: header.mass,
     })?;
-    Ok(Model { fold: Fold::resume(posterior, absorbed, header.next_id), provenance: header.provenance })
+    Ok(Model {
+        fold: Fold::resume(posterior, absorbed, header.next_id, header.last_birth),
+        provenance: header.provenance,
+    })
 }
 
 /// Whoever goes on from this model adds to these numbers.
@@ -98,6 +101,7 @@ fn check_counts(header: &Header) -> Result<(), ModelFault> {
     let counts = [
         header.version,
         header.next_id,
+        header.last_birth,
         made.bootstrap_rows,
         made.batch_size,
         made.observations,

@@ -34,6 +34,7 @@ pub(super) fn encode(model: &Model) -> Vec<u8> {
         process: *posterior.process(),
         version: posterior.version(),
         next_id: model.fold.next_id(),
+        last_birth: model.fold.last_birth(),
         mass: posterior.mass(),
         provenance: model.provenance.clone(),
     };

@@ -174,6 +174,7 @@ struct Header {
     process: Dirichlet,
     version: u64,
     next_id: u64,
+    last_birth: u64,
     mass: f64,
     provenance: Provenance,
 }

@@ -95,7 +95,7 @@ fn intricate() -> Model {
     let posterior =
         Posterior::restore(Parts { version: 9, family, process, components, redirects, mass }).unwrap();
     let absorbed = BatchSet::from_runs(vec![(0, 3), (5, 5), (8, 20)]).unwrap();
-    Model { fold: Fold::resume(posterior, absorbed, 8), provenance: provenance() }
+    Model { fold: Fold::resume(posterior, absorbed, 8, 0), provenance: provenance() }
 }
 
 /// Equality of everything a model holds, numbers bit by bit.
@@ -139,7 +139,7 @@ fn what_is_written_is_read_again() {
 fn a_model_that_has_seen_nothing_is_read_again() {
     let posterior =
         Posterior::prior(every_family().swap_remove(0), Dirichlet::new(1.0, Bound::Paper).unwrap());
-    let model = Model { fold: Fold::resume(posterior, BatchSet::default(), 0), provenance: provenance() };
+    let model = Model { fold: Fold::resume(posterior, BatchSet::default(), 0, 0), provenance: provenance() };
     assert_same(&Model::from_bytes(&model.to_bytes()).unwrap(), &model, "nothing");
 }
 

@@ -2,6 +2,7 @@
 //!
 //! In process the order is that of a mutex, in a cluster that of a replicated stream. Same entries, same fold.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -69,6 +70,9 @@ pub enum Void {
     /// The entry names a component that never existed.
     #[error("component {0} does not exist")]
     UnknownComponent(ComponentId),
+    /// Two new components of one minibatch are identified with the same component (SIGMA).
+    #[error("two components of one minibatch are identified with component {0}")]
+    NotOneToOne(ComponentId),
     /// A component cannot be retired into itself.
     #[error("component {0} cannot be merged into itself")]
     IntoItself(ComponentId),
@@ -102,9 +106,11 @@ impl<F: Family, P: Process> Fold<F, P> {
         }
     }
 
-    /// Goes on from a stored posterior and the set of minibatches that are in it.
-    pub fn resume(posterior: Posterior<F, P>, absorbed: BatchSet, next_id: u64) -> Self {
-        let last_birth = posterior.components().iter().map(|c| c.born()).max().unwrap_or(0);
+    /// Goes on from a stored posterior, the set of minibatches that are in it, the next free id, and the version in which
+    /// the newest component appeared (it may have ended since).
+    pub fn resume(posterior: Posterior<F, P>, absorbed: BatchSet, next_id: u64, last_birth: u64) -> Self {
+        let living = posterior.components().iter().map(|c| c.born()).max().unwrap_or(0);
+        let last_birth = last_birth.max(living);
         Self { posterior, absorbed, last_birth, next_id }
     }
 
@@ -116,6 +122,11 @@ impl<F: Family, P: Process> Fold<F, P> {
     /// The minibatches that are in the posterior.
     pub fn absorbed(&self) -> &BatchSet {
         &self.absorbed
+    }
+
+    /// The version in which the newest component appeared.
+    pub fn last_birth(&self) -> u64 {
+        self.last_birth
     }
 
     /// The id that the next new component will get. Ids are never used twice.
@@ -169,6 +180,13 @@ impl<F: Family, P: Process> Fold<F, P> {
         let evidence = entry.existing.iter().map(|(_, e)| e).chain(entry.new.iter().map(|(_, e)| e));
         if let Some(odd) = evidence.map(|e| e.stats.len()).find(|found| *found != expected) {
             return Err(Void::Features { expected, found: odd });
+        }
+        let mut targets = BTreeSet::new();
+        for (target, _) in &entry.new {
+            match target {
+                Target::Existing(id) if !targets.insert(*id) => return Err(Void::NotOneToOne(*id)),
+                _ => {}
+            }
         }
         let named = entry.existing.iter().map(|(id, _)| *id);
         let matched = entry.new.iter().filter_map(|(target, _)| match target {

@@ -22,7 +22,7 @@ const SCOUT_ROWS: usize = 2500;
 /// One seed for this many rows …
 const ROWS_PER_SEED: usize = 16;
 /// … but at least and at most this many.
-const SEEDS: (usize, usize) = (20, 320);
+const SEEDS: (usize, usize) = (6, 320);
 /// While more data are to come, merges must still be right with this many times the data: 1 loses small clusters beside large ones, 4 keeps clusters
 /// apart that differ by chance.
 const MERGE_HORIZON: f64 = 2.0;
