@@ -50,7 +50,7 @@ fn assemble(
     check_counts(&header)?;
     let (columns, dimensions) = (header.provenance.schema.dimensions(), header.family.dimensions());
     if columns != dimensions {
-        return Err(damaged(format!("the schema has {columns} columns, the family {dimensions}")));
+        return Err(damaged(format!("it names {columns} columns for a family of {dimensions}")));
     }
     let n_features = header.family.n_features();
     let (ids, born) = (integers(id, 1)?, integers(born, 1)?);
