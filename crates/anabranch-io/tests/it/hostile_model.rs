@@ -50,14 +50,6 @@ fn tensors_start_at_a_multiple_of_eight_bytes() {
 }
 
 #[test]
-fn a_schema_of_other_columns_than_the_family_is_refused() {
-    for mut model in models() {
-        model.provenance.schema.columns.pop();
-        assert_eq!(fault(&model), "the schema has 1 columns, the family 2");
-    }
-}
-
-#[test]
 fn counts_that_the_next_minibatch_would_overflow_are_refused() {
     for mut model in models() {
         model.provenance.observations = u64::MAX;
