@@ -27,7 +27,7 @@
 //! let central = Central::new(family, Dirichlet::new(5.0, Bound::Paper)?);
 //!
 //! // The first minibatch alone, then four workers; the observer `()` watches nothing.
-//! let config = Config { schedule: Schedule::Deterministic, workers: 4, ..Config::default() };
+//! let config = Config { schedule: Schedule::Deterministic, workers: 4, bootstrap_rows: 100, ..Config::default() };
 //! let mut source = batches.into_iter().enumerate();
 //! engine::bootstrap(&central, &mut source, &config, &mut ())?;
 //! engine::run(&central, &mut source, &config, &mut ())?;

@@ -97,7 +97,7 @@ pub fn bootstrap_rows(args: &EngineArgs, columns: usize) -> usize {
     }
 }
 
-fn config(args: &EngineArgs, prior: PriorChoice) -> Config {
+fn config(args: &EngineArgs, prior: PriorChoice, bootstrap_rows: usize) -> Config {
     let (threads, workers) = parallelism(args);
     Config {
         threads,
@@ -113,6 +113,7 @@ fn config(args: &EngineArgs, prior: PriorChoice) -> Config {
         },
         inference: Settings { max_new: args.max_new, ..Settings::default() },
         prior,
+        bootstrap_rows,
     }
 }
 
@@ -129,10 +130,10 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     stop::listen();
     check_places(output)?;
     let process = process(args)?;
-    let config = config(args, setup.prior);
     let watch = Stopwatch::start();
     let names: Vec<String> = setup.source.schema().names().map(str::to_owned).collect();
     let bootstrap = bootstrap_rows(args, names.len());
+    let config = config(args, setup.prior, bootstrap);
     let sample = output.report.is_some().then(|| RowSample::new(names.len(), REPORT_ROWS, args.seed));
     let domain = setup.filter.family().map(describe);
     let mut stream = Minibatches::new(setup.source, setup.filter, args.batch_size as usize, sample);
@@ -178,7 +179,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         Watch::new(&watch, trace, progress, evaluation, setup.checkpoints, provenance).after(absorbed_before);
     let mut flow = Flow::Continue;
     if bootstrap > 0 && central.snapshot().version() == 0 {
-        flow = engine::bootstrap(&central, &mut stream, bootstrap, &config, &mut observer)?;
+        flow = engine::bootstrap(&central, &mut stream, &config, &mut observer)?;
     }
     let ran = match flow {
         Flow::Continue => engine::run(&central, &mut stream, &config, &mut observer),

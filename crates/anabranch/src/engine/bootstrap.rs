@@ -7,11 +7,10 @@ use crate::infer::{self, Outlook, PriorChoice, Workspace};
 use crate::process::Process;
 
 /// Learns from the source's next minibatch on this thread, with its prior if it is to be estimated, and shows it to the
-/// observer. A minibatch of fewer than `rows` rows is taken to be all there is. `Flow::Stop` when the source is at its end or the observer asked to stop.
+/// observer. A minibatch of fewer than `config.bootstrap_rows` rows is taken to be all there is. `Flow::Stop` when the source is at its end or the observer asked to stop.
 pub fn bootstrap<F, P, S>(
     central: &Central<F, P>,
     source: &mut S,
-    rows: usize,
     config: &Config,
     observer: &mut dyn Observer<F, P>,
 ) -> Result<Flow, S::Error>
@@ -23,7 +22,8 @@ where
     let Some((id, batch)) = source.next()? else { return Ok(Flow::Stop) };
     let mut rng = minibatch_rng(config.seed, id);
     let prior = central.snapshot();
-    let outlook = if batch.n_rows() < rows { Outlook::Everything } else { Outlook::MoreToCome };
+    let outlook =
+        if batch.n_rows() < config.bootstrap_rows { Outlook::Everything } else { Outlook::MoreToCome };
     let mut workspace = Workspace::default();
     let learned =
         infer::bootstrap(&prior, &batch, &config.inference, config.prior, outlook, &mut rng, &mut workspace);

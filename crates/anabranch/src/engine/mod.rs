@@ -57,6 +57,8 @@ pub struct Config {
     pub inference: Settings,
     /// Whether the bootstrap estimates the prior.
     pub prior: PriorChoice,
+    /// Rows of the first minibatch while the stream goes on: a shorter one is all there is.
+    pub bootstrap_rows: usize,
 }
 
 impl Default for Config {
@@ -69,7 +71,8 @@ impl Default for Config {
             seed: 0,
             identification: Identification::Optimal,
             inference: Settings::default(),
-            prior: PriorChoice::Given,
+            prior: PriorChoice::Estimated,
+            bootstrap_rows: 5000,
         }
     }
 }
