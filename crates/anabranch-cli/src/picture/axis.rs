@@ -108,6 +108,11 @@ impl Axis {
 
 fn whole(mut ticks: Vec<Tick>) -> Vec<Tick> {
     ticks.retain(|tick| (tick.value - tick.value.round()).abs() <= tick.value.abs() * 1e-9);
+    for tick in &mut ticks {
+        if let Some(whole) = tick.label.strip_suffix(".0") {
+            tick.label = whole.to_owned();
+        }
+    }
     ticks
 }
 

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 const MOST_POINTS: usize = 5_000;
 /// More ellipses than this cannot be told apart.
 const MOST_ELLIPSES: usize = 300;
+/// Ellipses may cover this many times the area of the rows.
+const COVERAGE: f64 = 1.5;
 /// How many of the largest components carry their id.
 const LABELLED: usize = 12;
 const HEIGHT: f64 = 470.0;
@@ -20,7 +22,11 @@ pub(super) fn figure(data: &ReportData) -> Figure {
     let nothing = ScatterData::default();
     let points = data.points.as_ref().unwrap_or(&nothing);
     let largest = largest_first(&data.ellipses);
-    if points.y.is_empty() && !points.x.is_empty() { line(points, &largest) } else { plane(points, &largest) }
+    if points.y.is_empty() && !points.x.is_empty() {
+        line(points, &largest)
+    } else {
+        plane(points, &largest, data.ellipses.len())
+    }
 }
 
 fn largest_first(ellipses: &[EllipseData]) -> Vec<&EllipseData> {
@@ -30,8 +36,37 @@ fn largest_first(ellipses: &[EllipseData]) -> Vec<&EllipseData> {
     sorted
 }
 
-fn plane(points: &ScatterData, largest: &[&EllipseData]) -> Figure {
+/// The largest components whose ellipses can still be told apart: in a projection they cover each other.
+fn apart<'a, 'b>(rows: &[(f64, f64, Option<u64>)], largest: &'b [&'a EllipseData]) -> &'b [&'a EllipseData] {
+    let span = |value: fn(&(f64, f64, Option<u64>)) -> f64| {
+        let finite = || rows.iter().map(value).filter(|v| v.is_finite());
+        finite().fold(f64::NEG_INFINITY, f64::max) - finite().fold(f64::INFINITY, f64::min)
+    };
+    let room = COVERAGE * span(|row| row.0) * span(|row| row.1);
+    let mut covered = 0.0;
+    let n = largest.iter().take_while(|e| {
+        let [xx, xy, yy] = e.covariance;
+        // Half axes of two standard deviations make π·4·√|Σ|.
+        covered += 4.0 * std::f64::consts::PI * (xx * yy - xy * xy).max(0.0).sqrt();
+        covered <= room
+    });
+    let n = n.count().max(LABELLED);
+    &largest[..n.min(largest.len())]
+}
+
+fn plane_subtitle(n_components: usize, drawn: usize) -> String {
+    if drawn == n_components {
+        return subtitle(n_components);
+    }
+    format!(
+        "{} components; the {drawn} largest are drawn, so that they can be told apart.",
+        grouped(n_components as f64)
+    )
+}
+
+fn plane(points: &ScatterData, largest: &[&EllipseData], n_components: usize) -> Figure {
     let shown = sample(points);
+    let largest = apart(&shown, largest);
     let mut layers = vec![Layer::Scatter { dots: by_colour(&shown), radius: 1.4 }];
     // Large components first, so that small ones lie above them.
     layers.extend(largest.iter().map(|e| Layer::Ellipse {
@@ -43,7 +78,7 @@ fn plane(points: &ScatterData, largest: &[&EllipseData]) -> Figure {
     Figure {
         name: "clusters".to_owned(),
         title: "Where the components lie".to_owned(),
-        subtitle: subtitle(largest.len()),
+        subtitle: plane_subtitle(n_components, largest.len()),
         description: format!(
             "Scatter of {} rows coloured by component, with {} component ellipses at two standard deviations.",
             grouped(shown.len() as f64),
