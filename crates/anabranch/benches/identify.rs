@@ -1,4 +1,5 @@
-//! How long the assignment of `identify/` takes: ids `assignment/n=5`, `20`, `100`, `500`.
+//! How long identification takes: the assignment alone (ids `assignment/n=5`, `20`, `100`, `500`), and all of it, from the
+//! evidence of two workers to a correspondence (ids `identify/k=20+20/d=2`, `d=20`).
 //!
 //! Gains are structured as a stream makes them: each component has one true partner that gains much, a fifth of the
 //! other pairs gain a little (overlapping clusters under a vague prior), the rest lose. A dense variant, all pairs
@@ -6,7 +7,12 @@
 
 use std::fmt;
 
-use anabranch::identify::{Gains, solve};
+use anabranch::batch::Batch;
+use anabranch::central::{Absorb, BatchId, Entry, Fold};
+use anabranch::family::{Family, Gaussian};
+use anabranch::identify::{Gains, Identification, Target, correspond, solve};
+use anabranch::posterior::Evidence;
+use anabranch::process::{Bound, Dirichlet, LabelStatistics};
 use divan::{Bencher, black_box};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -52,4 +58,49 @@ fn assignment(bencher: Bencher, Size(n): Size) {
 fn assignment_dense(bencher: Bencher, Size(n): Size) {
     let gains = square(n, |rng, _| rng.random_range(0.0..10.0));
     bencher.bench(|| solve(black_box(&gains)));
+}
+
+/// The evidence that a worker has of each of `k` clusters in `d` columns, 15 rows each; workers see the same clusters.
+fn evidence(family: &Gaussian, k: usize, d: usize, worker: u64) -> Vec<Evidence> {
+    let mut centres = Xoshiro256PlusPlus::seed_from_u64(7);
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(worker);
+    let mut features = vec![0.0; family.n_features()];
+    let one = |_| {
+        let centre: Vec<f64> = (0..d).map(|_| centres.random_range(-3.0..3.0)).collect();
+        let mut evidence = Evidence::empty(family.n_features());
+        for _ in 0..15 {
+            let row: Vec<f64> = centre.iter().map(|c| c + rng.random_range(-0.5..0.5)).collect();
+            family.features(&row, &mut features);
+            let mut labels = LabelStatistics::default();
+            labels.observe(0.999, 1.0);
+            evidence.absorb(&Evidence { stats: features.clone(), labels });
+        }
+        evidence
+    };
+    (0..k).map(one).collect()
+}
+
+#[divan::bench(name = "identify", args = [Columns(2), Columns(20)])]
+fn identify(bencher: Bencher, Columns(d): Columns) {
+    let corners: Vec<f64> = (0..4 * d).map(|ix| if ix < 2 * d { -1.0 } else { 1.0 }).collect();
+    let family = Gaussian::from_rows(&Batch::new(d, corners).expect("finite")).expect("rows with spread");
+    let mut fold = Fold::new(family.clone(), Dirichlet::new(5.0, Bound::Paper).expect("positive"));
+    let new = evidence(&family, 20, d, 1).into_iter().map(|e| (Target::New, e)).collect();
+    let entry = Absorb { batch: BatchId(0), base: 0, mass: 300.0, existing: vec![], new };
+    fold.apply(&Entry::Absorb(entry)).expect("the journal is empty");
+    let ours = evidence(&family, 20, d, 2);
+    let posterior = fold.posterior();
+    let found = correspond(posterior, 0, &ours, Identification::Optimal);
+    assert_eq!(found.correspondence.n_matched(), 20, "both workers saw the same clusters");
+    bencher.bench(|| correspond(black_box(posterior), 0, black_box(&ours), Identification::Optimal));
+}
+
+/// Shown as `k=20+20/d=2`.
+#[derive(Clone, Copy)]
+struct Columns(usize);
+
+impl fmt::Display for Columns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "k=20+20/d={}", self.0)
+    }
 }
