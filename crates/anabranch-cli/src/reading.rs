@@ -8,6 +8,7 @@ use anabranch_io::{Format, Input, OnBadRow, ReadOptions, Source, open};
 
 use crate::args::{BadRow, InputFormat, ReadArgs, YesNo};
 use crate::failure::Failure;
+use crate::stop;
 
 /// Rows that are read at a time when their number does not matter.
 pub const ROWS_AT_ONCE: usize = 8192;
@@ -37,6 +38,7 @@ pub fn options(args: &ReadArgs) -> Result<ReadOptions, Failure> {
         on_bad_row: on_bad_row(args),
         has_header: args.header.map(|header| header == YesNo::Yes),
         delimiter,
+        interrupted: Some(stop::asked),
         ..ReadOptions::default()
     })
 }

@@ -138,6 +138,8 @@ pub struct ReadOptions {
     pub categorical: Vec<String>,
     /// The schema of a fitted model: its columns in its order, its categories.
     pub expect: Option<Schema>,
+    /// Asked while standard input is quiet: true ends it there, after a full line.
+    pub interrupted: Option<fn() -> bool>,
 }
 
 #[cfg(test)]

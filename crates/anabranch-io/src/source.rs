@@ -267,7 +267,7 @@ impl Source for Joined {
 }
 
 fn open_reader(input: &Input, options: &ReadOptions) -> Result<Option<Box<dyn Reader>>, ReadError> {
-    match input::open(input, options.format)? {
+    match input::open(input, options.format, options.interrupted)? {
         Some(opened) => format::reader(opened, options),
         None => Ok(None),
     }

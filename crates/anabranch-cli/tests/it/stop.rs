@@ -75,3 +75,27 @@ fn an_interrupted_run_can_be_resumed() {
     assert_mass(&result, 6_000 * copies as u64);
     assert_eq!(result["stopped"], false);
 }
+
+#[test]
+fn a_quiet_stream_is_stopped_without_another_row() {
+    let sandbox = Sandbox::new();
+    let state = ["--checkpoint", "state", "--checkpoint-every", "0"];
+    let args = [&["fit", "-", "--json"], &FLAGS[..], &state].concat();
+    let mut child = sandbox.command(&args).stdin(Stdio::piped()).spawn().unwrap();
+    // Held open until the end, and silent after these rows: the last minibatch is not full.
+    let mut stdin = child.stdin.take().expect("it was piped");
+    let table = three_clusters(110, 4);
+    stdin.write_all(table.csv().as_bytes()).unwrap();
+    stdin.flush().unwrap();
+    let started = Instant::now();
+    while !sandbox.path("state/checkpoint.anabranch").exists() {
+        assert!(started.elapsed() < PATIENCE, "the run makes no progress");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    signal(&child, "-INT");
+    let run = Run::of(child);
+    drop(stdin);
+    let result = run.json();
+    assert_eq!(result["stopped"], true);
+    assert_mass(&result, table.len());
+}

@@ -1,6 +1,8 @@
 //! From an input to bytes in a known format: opens, undoes gz and zstd, and looks at the first bytes.
 
 mod lines;
+#[cfg(unix)]
+mod live;
 mod peek;
 
 use std::fs::File;
@@ -75,9 +77,13 @@ pub(crate) fn is_regular_file(input: &Input) -> bool {
 }
 
 /// Opens an input and finds its format. `None` when there is not a single byte.
-pub(crate) fn open(input: &Input, format: Option<Format>) -> Result<Option<Opened>, ReadError> {
+pub(crate) fn open(
+    input: &Input,
+    format: Option<Format>,
+    interrupted: Option<fn() -> bool>,
+) -> Result<Option<Opened>, ReadError> {
     let name = input.label();
-    let body = raw(input).and_then(decompress).map_err(|error| ReadError::io(&name, error))?;
+    let body = raw(input, interrupted).and_then(decompress).map_err(|error| ReadError::io(&name, error))?;
     let (head, body) = look(body).map_err(|error| ReadError::io(&name, error))?;
     if head.is_empty() {
         return Ok(None);
@@ -89,12 +95,25 @@ pub(crate) fn open(input: &Input, format: Option<Format>) -> Result<Option<Opene
     Ok(Some(Opened { name, format, body }))
 }
 
-fn raw(input: &Input) -> io::Result<Body> {
+fn raw(input: &Input, interrupted: Option<fn() -> bool>) -> io::Result<Body> {
     match input {
         Input::Path(path) => open_path(path),
-        Input::Stdin => Ok(Body::Stream(Peek::new(Box::new(io::stdin())))),
+        Input::Stdin => Ok(Body::Stream(Peek::new(stdin(interrupted)?))),
         Input::Memory(bytes) => Ok(Body::Memory(Bytes::copy_from_slice(bytes))),
     }
+}
+
+#[cfg(unix)]
+fn stdin(interrupted: Option<fn() -> bool>) -> io::Result<Box<dyn Read + Send>> {
+    Ok(match interrupted {
+        Some(interrupted) => Box::new(live::LiveStdin::open(interrupted)?),
+        None => Box::new(io::stdin()),
+    })
+}
+
+#[cfg(not(unix))]
+fn stdin(_: Option<fn() -> bool>) -> io::Result<Box<dyn Read + Send>> {
+    Ok(Box::new(io::stdin()))
 }
 
 fn open_path(path: &Path) -> io::Result<Body> {
