@@ -11,6 +11,9 @@ use anabranch::metric::Contingency;
 use anabranch::posterior::Predictor;
 use anabranch::process::Dirichlet;
 use anabranch_testkit::generators::{NormalInverseWishart, Synthetic, synthetic};
+use rand::SeedableRng;
+use rand_distr::{Distribution, StandardNormal};
+use rand_xoshiro::Xoshiro256PlusPlus;
 use support::{ALL_FAMILIES, Model, Numbered, assert_snapshot_invariants, model, process};
 
 /// Roundings of sums of thousands of log-partitions.
@@ -138,5 +141,22 @@ fn one_row_or_one_value_makes_one_component() {
         let family = Gaussian::from_rows(&rows).unwrap().into();
         let snapshot = fitted(family, &rows, PriorChoice::Estimated).snapshot();
         assert_eq!(snapshot.components().len(), 1);
+    }
+}
+
+#[test]
+fn a_cluster_is_not_kept_in_pieces() {
+    // Far-out rows may stand alone; a cluster in pieces would make dozens.
+    for (k, most) in [(1, 3), (3, 6)] {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(9);
+        let row = |ix: usize| {
+            let centre = 10.0 * (ix % k) as f64;
+            let noise: [f64; 2] = std::array::from_fn(|_| StandardNormal.sample(&mut rng));
+            [centre + noise[0], noise[1] - centre]
+        };
+        let rows = Batch::new(2, (0..5000).flat_map(row).collect()).unwrap();
+        let family = Gaussian::from_rows(&rows).unwrap().into();
+        let n = fitted(family, &rows, PriorChoice::Estimated).snapshot().components().len();
+        assert!((k..=most).contains(&n), "{n} components for {k} clusters");
     }
 }

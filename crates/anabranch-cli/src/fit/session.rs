@@ -169,6 +169,8 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
                 return Err(Failure::input("none of the first rows lies in the domain of the family")
                     .with_hint("choose another --family"));
             }
+            // The categories of the first rows are those that the family knows.
+            provenance.schema = stream.schema().clone();
             let family = (setup.family)(&first, &schema)?;
             stream.check_against(family.clone());
             Central::new(family, process)

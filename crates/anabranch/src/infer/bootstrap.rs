@@ -14,8 +14,8 @@ use super::ascent::Ascent;
 use super::{Increment, Settings, Workspace, birth, merge};
 use crate::batch::Batch;
 use crate::family::{Family, Partition};
-use crate::posterior::Posterior;
-use crate::process::Process;
+use crate::posterior::{Evidence, Posterior};
+use crate::process::{LabelStatistics, Process};
 
 /// Rows of the first of the two stages of an estimated prior.
 const SCOUT_ROWS: usize = 2500;
@@ -23,6 +23,10 @@ const SCOUT_ROWS: usize = 2500;
 const ROWS_PER_SEED: usize = 16;
 /// … but at least and at most this many.
 const SEEDS: (usize, usize) = (6, 320);
+/// Numbers of seeds that the first stage tries besides, for data of few clusters.
+const FEW_SEEDS: [usize; 3] = [1, 6, 30];
+/// Seeds of the second stage for each cluster that the first one found.
+const SEEDS_PER_CLUSTER: usize = 4;
 /// While more data are to come, merges must still be right with this many times the data: 1 loses small clusters beside large ones, 4 keeps clusters
 /// apart that differ by chance.
 const MERGE_HORIZON: f64 = 2.0;
@@ -77,12 +81,18 @@ pub struct Bootstrap<F> {
     pub increment: Increment,
     /// Rounds that were needed.
     pub rounds: usize,
+    /// The evidence lower bound of the rows under that family, up to terms of the rows alone.
+    pub objective: f64,
 }
 
 /// Learns components, and the prior if it is to be estimated, from the rows of the first minibatch.
 ///
 /// An estimated prior also says in which coordinates clusters are round, and seeds are best drawn there: a first stage on
-/// some of the rows finds the prior, a second one starts from it on all of them.
+/// some of the rows finds the prior, a second one starts from it on all of them. The first stage is tried several times:
+/// with many seeds and the prior of the pieces around them, which suits many small clusters and would keep a wide one in
+/// pieces for ever, and from the guess at hand with few seeds and with many. The second stage starts from the prior that
+/// wins, with many seeds and with a few for each cluster found. What wins is the better objective, judged like a merge for
+/// more data than there are.
 pub fn bootstrap<F: Family, P: Process>(
     prior: &Posterior<F, P>,
     batch: &Batch,
@@ -95,47 +105,77 @@ pub fn bootstrap<F: Family, P: Process>(
     debug_assert!(prior.components().is_empty(), "a bootstrap starts from nothing");
     if batch.mass() <= 0.0 {
         let increment = Increment { base: prior.version(), mass: 0.0, existing: vec![], new: vec![] };
-        return Bootstrap { family: prior.family().clone(), increment, rounds: 0 };
+        return Bootstrap { family: prior.family().clone(), increment, rounds: 0, objective: 0.0 };
     }
-    match choice {
-        PriorChoice::Given => stage(prior, batch, settings, choice, outlook, rng, workspace),
-        PriorChoice::Estimated => {
-            let scout = batch.head(SCOUT_ROWS);
-            let found = stage(prior, &scout, settings, choice, outlook, rng, workspace);
-            let mut better = Posterior::prior(found.family, prior.process().clone());
-            better.version = prior.version();
-            stage(&better, batch, settings, choice, outlook, rng, workspace)
+    let mut learn = |prior: &Posterior<F, P>, batch: &Batch, start: Start, seeds: usize| {
+        stage(prior, batch, settings, Plan { choice, start, outlook, seeds }, rng, workspace)
+    };
+    if choice == PriorChoice::Given {
+        return learn(prior, batch, Start::Prior, seeds_of(batch));
+    }
+    let scout = batch.head(SCOUT_ROWS);
+    let mut found = learn(prior, &scout, Start::Pieces, seeds_of(&scout));
+    for seeds in FEW_SEEDS.into_iter().filter(|few| *few < seeds_of(&scout)).chain([seeds_of(&scout)]) {
+        let other = learn(prior, &scout, Start::Prior, seeds);
+        if other.objective > found.objective {
+            found = other;
         }
     }
+    let few = (SEEDS_PER_CLUSTER * found.increment.new.len()).min(seeds_of(batch));
+    let mut better = Posterior::prior(found.family, prior.process().clone());
+    better.version = prior.version();
+    let many = learn(&better, batch, Start::Prior, seeds_of(batch));
+    if few == seeds_of(batch) {
+        return many;
+    }
+    let few = learn(&better, batch, Start::Prior, few);
+    if few.objective > many.objective { few } else { many }
+}
+
+fn seeds_of(batch: &Batch) -> usize {
+    (batch.n_rows() / ROWS_PER_SEED).clamp(SEEDS.0, SEEDS.1)
+}
+
+/// What the prior is when the first two components are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    /// The one at hand.
+    Prior,
+    /// That of the pieces around the seeds.
+    Pieces,
+}
+
+/// How a stage is carried out.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    choice: PriorChoice,
+    start: Start,
+    outlook: Outlook,
+    seeds: usize,
 }
 
 fn stage<F: Family, P: Process>(
     prior: &Posterior<F, P>,
     batch: &Batch,
     settings: &Settings,
-    choice: PriorChoice,
-    outlook: Outlook,
+    Plan { choice, start, outlook, seeds }: Plan,
     rng: &mut impl Rng,
     workspace: &mut Workspace,
 ) -> Bootstrap<F> {
     let mut family = prior.family().clone();
-    let settings = Settings {
-        max_new: (batch.n_rows() / ROWS_PER_SEED).clamp(SEEDS.0, SEEDS.1),
-        max_iterations: ITERATIONS_PER_ROUND,
-        ..settings.clone()
-    };
+    let settings = Settings { max_new: seeds, max_iterations: ITERATIONS_PER_ROUND, ..settings.clone() };
     let mut ascent = Ascent::start(prior, batch, workspace);
     let births = birth::propose(&ascent, &settings, rng);
     ascent.open(&births);
-    if choice == PriorChoice::Estimated {
+    if start == Start::Pieces {
         // The partition around the seeds is a better first guess of what a cluster is than any constant.
         ascent.refresh();
         refit_prior(&mut ascent, &mut family, Partition::Pieces, FIRST_STEPS);
     }
     let mut rounds = 0;
-    let mut settled = choice == PriorChoice::Given;
+    let mut settled = start == Start::Prior;
     // What there is at first are pieces; when no two of them merge any more, they are clusters.
-    let mut partition = if settled { Partition::Clusters } else { Partition::Pieces };
+    let mut partition = Partition::Pieces;
     while rounds < MAX_ROUNDS {
         rounds += 1;
         ascent.climb(&settings, &mut Vec::new());
@@ -143,7 +183,8 @@ fn stage<F: Family, P: Process>(
         if changed {
             ascent.climb(&settings, &mut Vec::new());
         }
-        if choice == PriorChoice::Estimated {
+        let adapts = start == Start::Pieces || partition == Partition::Clusters;
+        if choice == PriorChoice::Estimated && adapts {
             let moved = refit_prior(&mut ascent, &mut family, partition, STEPS);
             settled |= rounds >= ROUNDS_BEFORE_MERGES || moved < SETTLED;
         }
@@ -157,8 +198,33 @@ fn stage<F: Family, P: Process>(
             (false, Partition::Clusters) => break,
         }
     }
+    if choice == PriorChoice::Estimated {
+        // Whatever ended the rounds: the prior that stays is that of clusters.
+        refit_prior(&mut ascent, &mut family, Partition::Clusters, STEPS);
+    }
     ascent.climb(&settings, &mut Vec::new());
-    Bootstrap { family, increment: ascent.export(), rounds }
+    while ascent.empty_surplus(super::mixture::MIN_NEW_COUNT) > 0 {
+        ascent.climb(&settings, &mut Vec::new());
+    }
+    let increment = ascent.export();
+    let objective = objective(&family, prior.process(), &increment, outlook.merge_horizon());
+    Bootstrap { family, increment, rounds, objective }
+}
+
+/// The collapsed evidence lower bound of `horizon` times the rows, up to terms of the rows alone.
+fn objective<F: Family, P: Process>(family: &F, process: &P, increment: &Increment, horizon: f64) -> f64 {
+    let empty = family.log_partition(&vec![0.0; family.n_features()]);
+    let of = |evidence: &Evidence| {
+        let stats: Vec<f64> = evidence.stats.iter().map(|s| horizon * s).collect();
+        let LabelStatistics { log_p_empty, expected_count, label_entropy } = evidence.labels;
+        let labels = LabelStatistics {
+            log_p_empty: horizon * log_p_empty,
+            expected_count: horizon * expected_count,
+            label_entropy: horizon * label_entropy,
+        };
+        family.log_partition(&stats) - empty + process.score(&labels) + labels.label_entropy
+    };
+    increment.new.iter().map(of).sum()
 }
 
 /// Re-estimates the prior from the components that are large enough to tell; returns how far it went.
