@@ -10,6 +10,7 @@ mod trace;
 mod watch;
 
 use anabranch::batch::Batch;
+use anabranch::posterior::Predictor;
 use anabranch_io::labels::read_labels;
 use anabranch_io::{ReadOptions, Schema};
 
@@ -46,6 +47,8 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         }
         None => None,
     };
+    // Categories get their codes while the input is read: test rows of such columns can be understood only afterwards.
+    let test = test.filter(|_| options.categorical.is_empty());
     let checkpoints = args
         .checkpoint
         .as_deref()
@@ -61,7 +64,15 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
     let build = |first: &Batch, schema: &Schema| spec.build(first, schema, &args.prior);
     let setup =
         Setup { source, filter, family: &build, prior: args.prior.choice(), test, checkpoints, resumed };
-    let finished = run(setup, &args.engine, &args.output)?;
+    let mut finished = run(setup, &args.engine, &args.output)?;
+    if let Some(test) = args.test.as_ref().filter(|_| !options.categorical.is_empty()) {
+        let schema = finished.model.provenance.schema.clone();
+        let names = schema.names().map(str::to_owned).collect();
+        let family = finished.posterior().family().clone();
+        let filter = DomainFilter::new(std::slice::from_ref(test), Some(family), names, options.on_bad_row);
+        let test = read_test(test, &options, &schema, filter)?;
+        finished.test_log_likelihood = Predictor::new(finished.posterior()).mean_ln_density(&test);
+    }
     let agreement = match labels {
         Some(labels) => Some(agree_with_labels(args, &options, &finished, &labels)?),
         None => None,

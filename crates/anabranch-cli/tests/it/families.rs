@@ -82,3 +82,16 @@ fn a_category_that_appears_after_the_first_minibatch_keeps_the_mass() {
     assert_mass(&sandbox.fit(&flags), 300);
     assert_eq!(sandbox.run(&["predict", "model", "rows.csv"]).ok().lines().count(), 301);
 }
+
+#[test]
+fn held_out_categories_are_scored_as_predict_scores_them() {
+    let rows: String = (0..300).map(|ix| if ix % 3 == 0 { "red\n" } else { "blue\n" }).collect();
+    let sandbox = Sandbox::with("rows.csv", format!("colour\n{rows}"));
+    let result =
+        sandbox.fit(&["rows.csv", "--family", "categorical", "--test", "rows.csv", "--out", "model"]);
+    let scores = sandbox.run(&["predict", "model", "rows.csv", "--score"]).ok().to_owned();
+    let densities: Vec<f64> = scores.lines().skip(1).map(|line| line.parse().unwrap()).collect();
+    let mean = densities.iter().sum::<f64>() / densities.len() as f64;
+    // Both are means of the same 300 numbers.
+    assert!((number(&result, "test_log_likelihood") - mean).abs() < 1e-9);
+}
