@@ -171,6 +171,11 @@ impl Minibatches {
         self.ahead.clone().map(|batch| filter.filter(batch)).transpose()
     }
 
+    /// Rows of the minibatch that was read ahead, before any was left out.
+    pub fn rows_ahead(&self) -> usize {
+        self.ahead.as_ref().map_or(0, Batch::n_rows)
+    }
+
     /// Passes over the minibatches that are in the journal already; minibatch 0 has `first_rows` rows.
     pub fn resume(&mut self, absorbed: BatchSet, first_rows: u64) -> Result<(), Failure> {
         if let Some((0, last)) = absorbed.runs().first().copied() {

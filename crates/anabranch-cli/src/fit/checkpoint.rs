@@ -27,9 +27,14 @@ impl Checkpoints {
         Ok(Self { file: checkpoint_file(folder), every, last: Instant::now() })
     }
 
+    /// True when a state was saved.
+    pub fn exist(&self) -> bool {
+        self.file.exists()
+    }
+
     /// The saved state, if there is one.
     pub fn load(&self) -> Result<Option<Model>, Failure> {
-        if self.file.exists() { Ok(Some(Model::load(&self.file)?)) } else { Ok(None) }
+        if self.exist() { Ok(Some(Model::load(&self.file)?)) } else { Ok(None) }
     }
 
     /// True when it is time to save again.

@@ -58,6 +58,10 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         (Some(checkpoints), true) => checkpoints.load()?,
         _ => None,
     };
+    if !args.resume && checkpoints.as_ref().is_some_and(Checkpoints::exist) {
+        return Err(Failure::input("--checkpoint: there is the state of an earlier run")
+            .with_hint("pass --resume to go on from it, or remove it"));
+    }
     if args.resume && resumed.is_none() && !args.output.quiet {
         eprintln!("no checkpoint yet: starting from the first row");
     }

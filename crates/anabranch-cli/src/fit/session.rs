@@ -133,7 +133,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     let watch = Stopwatch::start();
     let names: Vec<String> = setup.source.schema().names().map(str::to_owned).collect();
     let bootstrap = bootstrap_rows(args, names.len());
-    let config = config(args, setup.prior, bootstrap);
+    let mut config = config(args, setup.prior, bootstrap);
     let sample = output.report.is_some().then(|| RowSample::new(names.len(), REPORT_ROWS, args.seed));
     let domain = setup.filter.family().map(describe);
     let mut stream = Minibatches::new(setup.source, setup.filter, args.batch_size as usize, sample);
@@ -168,6 +168,10 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
             if first.n_rows() == 0 {
                 return Err(Failure::input("none of the first rows lies in the domain of the family")
                     .with_hint("choose another --family"));
+            }
+            // A first minibatch that is short only because rows were left out is not all there is.
+            if stream.rows_ahead() == first_rows {
+                config.bootstrap_rows = first.n_rows();
             }
             // The categories of the first rows are those that the family knows.
             provenance.schema = stream.schema().clone();

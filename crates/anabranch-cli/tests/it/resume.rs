@@ -123,11 +123,17 @@ fn resuming_without_a_checkpoint_starts_anew_and_says_so() {
 }
 
 #[test]
-fn a_run_that_does_not_resume_starts_anew() {
+fn the_state_of_an_earlier_run_is_not_overwritten() {
     let sandbox = Sandbox::with("rows.csv", three_clusters(20, 1).csv());
-    for _ in 0..2 {
-        assert_mass(&sandbox.fit(&["rows.csv", "--checkpoint", "state"]), 60);
-    }
+    assert_mass(&sandbox.fit(&["rows.csv", "--checkpoint", "state"]), 60);
+    let before = std::fs::read(sandbox.path("state/checkpoint.anabranch")).unwrap();
+    let again = sandbox.run(&["fit", "rows.csv", "--checkpoint", "state"]);
+    assert!(
+        again.stderr.starts_with("error: --checkpoint: there is the state of an earlier run"),
+        "{}",
+        again.stderr
+    );
+    assert_eq!(std::fs::read(sandbox.path("state/checkpoint.anabranch")).unwrap(), before);
 }
 
 #[test]

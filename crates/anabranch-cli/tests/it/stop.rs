@@ -97,5 +97,8 @@ fn a_quiet_stream_is_stopped_without_another_row() {
     drop(stdin);
     let result = run.json();
     assert_eq!(result["stopped"], true);
-    assert_mass(&result, table.len());
+    // The wish to stop may come before the rows behind the first minibatch were read: they are in or not, never in part.
+    let rows = whole(&result, "observations");
+    assert!(rows == FIRST || rows == table.len(), "{rows} rows");
+    assert_mass(&result, rows);
 }
