@@ -7,9 +7,8 @@ SHELL := bash
 .NOTPARALLEL:
 
 CARGO ?= cargo
-# Seconds per fuzz target: in `make test`, and in `make fuzz`.
-FUZZ_SHORT ?= 5
-FUZZ_LONG ?= 120
+# Seconds per target in `make fuzz`.
+FUZZ_SECONDS ?= 120
 
 TOOLS := $(CURDIR)/target/tools
 DENY := $(TOOLS)/bin/cargo-deny
@@ -23,8 +22,8 @@ set-up: ## Install what the build needs (a C++ compiler, where there is none)
 	@scripts/set-up
 
 .PHONY: test
-test: set-up unit model-check ## Set up and run every test, the model check and a short fuzz run
-	@fuzz/run $(FUZZ_SHORT)
+test: set-up unit model-check ## Set up and run every test, the model check and the fuzzer's repeatable part
+	@fuzz/run check
 
 .PHONY: unit
 unit: ## Unit, integration and documentation tests
@@ -36,8 +35,8 @@ model-check: ## Model check of the central posterior
 	$(CARGO) test -p anabranch --features shuttle --test central_model --locked
 
 .PHONY: fuzz
-fuzz: set-up ## Fuzz every reader and the model file for FUZZ_LONG seconds each
-	@fuzz/run $(FUZZ_LONG)
+fuzz: set-up ## Fuzz every reader and the model file for FUZZ_SECONDS seconds each
+	@fuzz/run $(FUZZ_SECONDS)
 
 .PHONY: seeds
 seeds: ## Write the files that the fuzzer starts from
