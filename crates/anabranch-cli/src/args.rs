@@ -271,7 +271,7 @@ pub struct FitArgs {
     /// Discount of a Pitman–Yor process (not in this build yet)
     #[arg(long, allow_hyphen_values = true, value_name = "D")]
     pub discount: Option<f64>,
-    /// Passes over the data (more than one: not in this build yet)
+    /// Passes over the data: each further one replaces what the last one learned, so that every row counts once
     #[arg(long, value_name = "P", default_value_t = 1)]
     pub passes: u32,
     /// Prior.

@@ -49,6 +49,7 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
         prior: PriorChoice::Given,
         test: Some(test.clone()),
         checkpoints: None,
+        further: None,
         resumed: None,
     };
     let finished = run(setup, &args.engine, &output)?;

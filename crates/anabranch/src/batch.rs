@@ -1,5 +1,7 @@
 //! Rows of data, checked once at the edge: a minibatch `y_m` of the paper (§2.1).
 
+use std::ops::Range;
+
 use thiserror::Error;
 
 /// A dense block of rows with optional weights. Every value is finite.
@@ -118,11 +120,34 @@ impl Batch {
 
     /// The first `n` rows, or all of them.
     pub fn head(&self, n: usize) -> Self {
-        let n = n.min(self.n_rows());
+        self.slice(0..n.min(self.n_rows()))
+    }
+
+    /// The rows from number `first` on.
+    pub fn tail(&self, first: usize) -> Self {
+        self.slice(first.min(self.n_rows())..self.n_rows())
+    }
+
+    /// These rows, in this order.
+    pub fn select(&self, order: &[usize]) -> Self {
         Self {
             dimensions: self.dimensions,
-            values: self.values[..n * self.dimensions].to_vec(),
-            weights: self.weights.as_ref().map(|weights| weights[..n].to_vec()),
+            values: order.iter().flat_map(|row| self.row(*row)).copied().collect(),
+            weights: self.weights.as_ref().map(|weights| order.iter().map(|row| weights[*row]).collect()),
+        }
+    }
+
+    /// All rows in pieces of `n`, the last of which may be shorter.
+    pub fn pieces(&self, n: usize) -> impl Iterator<Item = Self> {
+        let rows = self.n_rows();
+        (0..rows).step_by(n.max(1)).map(move |first| self.slice(first..(first + n.max(1)).min(rows)))
+    }
+
+    fn slice(&self, rows: Range<usize>) -> Self {
+        Self {
+            dimensions: self.dimensions,
+            values: self.values[rows.start * self.dimensions..rows.end * self.dimensions].to_vec(),
+            weights: self.weights.as_ref().map(|weights| weights[rows].to_vec()),
         }
     }
 

@@ -261,12 +261,12 @@ fn gated() -> (Central<Hooked, Dirichlet>, (std::sync::mpsc::Receiver<()>, std::
 
 fn opens<F, P>(batch: u64, base: u64) -> Entry<F, P> {
     let new = vec![(Target::New, certain(4.0, &[4.0]))];
-    Entry::Absorb(Absorb { batch: BatchId(batch), base, mass: 4.0, existing: vec![], new })
+    Entry::Absorb(Absorb { batch: BatchId(batch), base, pass: 0, mass: 4.0, existing: vec![], new })
 }
 
 fn adds_to_the_first<F, P>(batch: u64) -> Entry<F, P> {
     let existing = vec![(ComponentId(0), certain(2.0, &[1.0]))];
-    Entry::Absorb(Absorb { batch: BatchId(batch), base: 0, mass: 2.0, existing, new: vec![] })
+    Entry::Absorb(Absorb { batch: BatchId(batch), base: 0, pass: 0, mass: 2.0, existing, new: vec![] })
 }
 
 #[test]

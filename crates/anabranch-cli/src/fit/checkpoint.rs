@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use anabranch::central::Memory;
 use anabranch_io::model::Model;
 
 use super::session::checkpoint_file;
@@ -33,8 +34,8 @@ impl Checkpoints {
     }
 
     /// The saved state, if there is one.
-    pub fn load(&self) -> Result<Option<Model>, Failure> {
-        if self.exist() { Ok(Some(Model::load(&self.file)?)) } else { Ok(None) }
+    pub fn load(&self) -> Result<Option<(Model, Memory)>, Failure> {
+        if self.exist() { Ok(Some(Model::load_checkpoint(&self.file)?)) } else { Ok(None) }
     }
 
     /// True when it is time to save again.
@@ -43,13 +44,13 @@ impl Checkpoints {
     }
 
     /// Saves the state in one step.
-    pub fn save(&self, model: &Model) -> Result<(), Failure> {
-        Ok(model.save(&self.file)?)
+    pub fn save(&self, model: &Model, memory: &Memory) -> Result<(), Failure> {
+        Ok(model.save_checkpoint(&self.file, memory)?)
     }
 
     /// Saves, and starts counting anew.
-    pub fn save_now(&mut self, model: &Model) -> Result<(), Failure> {
-        self.save(model)?;
+    pub fn save_now(&mut self, model: &Model, memory: &Memory) -> Result<(), Failure> {
+        self.save(model, memory)?;
         self.last = Instant::now();
         Ok(())
     }

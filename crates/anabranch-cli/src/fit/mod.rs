@@ -16,7 +16,7 @@ use anabranch_io::{ReadOptions, Schema};
 
 pub use family::{FamilySpec, describe};
 pub use outcome::Outcome;
-pub use session::{Finished, Setup, run};
+pub use session::{Finished, Further, Setup, run};
 pub use summary::{print_outcome, write_report};
 
 use crate::args::{Algorithm, FitArgs, ModelKind};
@@ -41,6 +41,7 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         Ok(DomainFilter::new(inputs, Some(spec.domain(source.schema())?), names, options.on_bad_row))
     };
     let filter = filter_of(&args.inputs)?;
+    let again = filter.clone();
     let test = match &args.test {
         Some(test) => {
             Some(read_test(test, &options, source.schema(), filter_of(std::slice::from_ref(test))?)?)
@@ -66,8 +67,20 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         eprintln!("no checkpoint yet: starting from the first row");
     }
     let build = |first: &Batch, schema: &Schema| spec.build(first, schema, &args.prior);
-    let setup =
-        Setup { source, filter, family: &build, prior: args.prior.choice(), test, checkpoints, resumed };
+    let reopen = |schema: &Schema| {
+        let options = ReadOptions { expect: Some(schema.clone()), columns: None, ..options.clone() };
+        Ok((reading::open_inputs(&args.inputs, &options)?, again.clone()))
+    };
+    let setup = Setup {
+        source,
+        filter,
+        family: &build,
+        prior: args.prior.choice(),
+        test,
+        checkpoints,
+        further: Some(Further { passes: args.passes, reopen: &reopen }),
+        resumed,
+    };
     let mut finished = run(setup, &args.engine, &args.output)?;
     if let Some(test) = args.test.as_ref().filter(|_| !options.categorical.is_empty()) {
         let schema = finished.model.provenance.schema.clone();
@@ -105,7 +118,11 @@ fn refuse_what_is_not_there(args: &FitArgs) -> Result<(), Failure> {
     match args.passes {
         0 => Err(Failure::input("--passes 0 would learn nothing")),
         1 => Ok(()),
-        _ => Err(Failure::not_yet("--passes beyond 1")),
+        _ if args.inputs.iter().any(|input| input == "-") => {
+            Err(Failure::input("standard input can be read once, not --passes times")
+                .with_hint("give the input as a file"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 
 use anabranch::batch::Batch;
-use anabranch::central::Central;
+use anabranch::central::{Central, Entry, Memory};
 use anabranch::engine::{self, Config, Flow, Schedule};
 use anabranch::family::AnyFamily;
 use anabranch::identify::Identification;
@@ -25,16 +25,25 @@ use crate::reading::{DomainFilter, Minibatches, RowSample};
 use crate::resources::Stopwatch;
 use crate::stop;
 
-/// Rows of the first minibatch for each column, unless told …
-const BOOTSTRAP_ROWS_PER_COLUMN: usize = 500;
-/// … but at least (enough for a hundred clusters in the plane) and at most this many.
-const BOOTSTRAP_ROWS: (usize, usize) = (5000, 20_000);
+/// Rows of the first minibatch, unless told: enough for some hundred clusters.
+const BOOTSTRAP_ROWS: usize = 20_000;
 
 /// Rows that the report draws.
 const REPORT_ROWS: usize = 5000;
 
 /// Makes the family once the first rows are there.
 pub type FamilyBuilder<'a> = dyn Fn(&Batch, &Schema) -> Result<AnyFamily, Failure> + 'a;
+
+/// Passes over the data after the first.
+pub struct Further<'a> {
+    /// Passes in all.
+    pub passes: u32,
+    /// Opens the rows again, with these columns.
+    pub reopen: &'a Reopen<'a>,
+}
+
+/// Opens the rows once more.
+pub type Reopen<'a> = dyn Fn(&Schema) -> Result<(Box<dyn Source>, DomainFilter), Failure> + 'a;
 
 /// What a run needs besides its flags.
 pub struct Setup<'a> {
@@ -50,8 +59,10 @@ pub struct Setup<'a> {
     pub test: Option<Batch>,
     /// Where and how often to save the state.
     pub checkpoints: Option<Checkpoints>,
+    /// Passes after the first.
+    pub further: Option<Further<'a>>,
     /// A model to go on from.
-    pub resumed: Option<Model>,
+    pub resumed: Option<(Model, Memory)>,
 }
 
 /// A finished run.
@@ -89,11 +100,11 @@ pub fn parallelism(args: &EngineArgs) -> (usize, usize) {
 }
 
 /// Rows that are fitted alone before the workers start; the ablation shows nothing once everything is found.
-pub fn bootstrap_rows(args: &EngineArgs, columns: usize) -> usize {
+pub fn bootstrap_rows(args: &EngineArgs) -> usize {
     match (args.bootstrap, args.identify) {
         (Some(rows), _) => rows as usize,
         (None, OnOff::Off) => 0,
-        (None, OnOff::On) => (BOOTSTRAP_ROWS_PER_COLUMN * columns).clamp(BOOTSTRAP_ROWS.0, BOOTSTRAP_ROWS.1),
+        (None, OnOff::On) => BOOTSTRAP_ROWS,
     }
 }
 
@@ -132,7 +143,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     let process = process(args)?;
     let watch = Stopwatch::start();
     let names: Vec<String> = setup.source.schema().names().map(str::to_owned).collect();
-    let bootstrap = bootstrap_rows(args, names.len());
+    let bootstrap = bootstrap_rows(args);
     let mut config = config(args, setup.prior, bootstrap);
     let sample = output.report.is_some().then(|| RowSample::new(names.len(), REPORT_ROWS, args.seed));
     let domain = setup.filter.family().map(describe);
@@ -151,15 +162,21 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         conflicts: 0,
         algorithm: "sda".into(),
     };
-    let absorbed_before = setup.resumed.as_ref().map_or(0, |model| model.fold.absorbed().len());
+    let absorbed_before = setup.resumed.as_ref().map_or(0, |(model, _)| model.fold.absorbed().len());
     let central = match setup.resumed {
-        Some(model) => {
+        Some((model, memory)) => {
             check_same_run(&model.provenance, &provenance)?;
             check_same_model(model.fold.posterior(), domain, &process)?;
             provenance = model.provenance;
             stream.check_against(model.fold.posterior().family().clone());
-            stream.resume(model.fold.absorbed().clone(), provenance.bootstrap_rows)?;
-            Central::from_fold(model.fold)
+            // Only the first pass begins with a large minibatch.
+            let first = if model.fold.posterior().pass() > 0 {
+                provenance.batch_size
+            } else {
+                provenance.bootstrap_rows
+            };
+            stream.resume(model.fold.absorbed().clone(), first)?;
+            Central::from_fold(model.fold).with_memory(memory)
         }
         None => {
             let schema = stream.schema().clone();
@@ -187,10 +204,28 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     if bootstrap > 0 && central.snapshot().version() == 0 {
         flow = engine::bootstrap(&central, &mut stream, &config, &mut observer)?;
     }
-    let ran = match flow {
+    let mut ran = match flow {
         Flow::Continue => engine::run(&central, &mut stream, &config, &mut observer),
         Flow::Stop => Ok(()),
     };
+    let finish = |ran: &Result<(), Failure>, observer: &Watch<'_>| {
+        if ran.is_ok() && !observer.stopped() && observer.minibatches() > absorbed_before {
+            engine::finish(&central, &config);
+        }
+    };
+    finish(&ran, &observer);
+    while let (true, Some(further)) = (ran.is_ok() && !observer.stopped(), &setup.further) {
+        if central.snapshot().pass() + 1 >= further.passes {
+            break;
+        }
+        central.append(&Entry::Pass).expect("a pass can always begin");
+        let (source, filter) = (further.reopen)(stream.schema())?;
+        let sample = stream.take_sample();
+        stream = Minibatches::new(source, filter, args.batch_size as usize, sample);
+        stream.check_against(central.snapshot().family().clone());
+        ran = engine::run(&central, &mut stream, &config, &mut observer);
+        finish(&ran, &observer);
+    }
     let skipped = stream.skipped_rows();
     let Watched { mut trace, mut provenance, checkpoints, stopped, failure, moments } = observer.finish();
     provenance.skipped_rows = skipped;
@@ -199,7 +234,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
     // What was learned is kept also when the input turned out bad halfway: the state first, then the error.
     if let Some(checkpoints) = &checkpoints {
-        checkpoints.save(&model)?;
+        checkpoints.save(&model, &central.memory())?;
     }
     ran?;
     if let Some(path) = &output.out {

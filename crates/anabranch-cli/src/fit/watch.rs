@@ -96,6 +96,16 @@ impl<'a> Watch<'a> {
         Self { minibatches, ..self }
     }
 
+    /// Minibatches absorbed so far, earlier runs included.
+    pub fn minibatches(&self) -> u64 {
+        self.minibatches
+    }
+
+    /// True when somebody asked to stop before the end.
+    pub fn stopped(&self) -> bool {
+        self.stopped
+    }
+
     /// Ends the display and hands back what was collected.
     pub fn finish(self) -> Watched {
         self.progress.finish();
@@ -137,7 +147,7 @@ impl<'a> Watch<'a> {
         })?;
         if let Some(checkpoints) = self.checkpoints.as_mut().filter(|checkpoints| checkpoints.due()) {
             let model = Model { fold: central.checkpoint(), provenance: self.provenance.clone() };
-            checkpoints.save_now(&finalised(model))?;
+            checkpoints.save_now(&finalised(model), &central.memory())?;
         }
         Ok(())
     }

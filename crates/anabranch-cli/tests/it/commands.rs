@@ -52,13 +52,12 @@ fn what_is_not_built_yet_says_so() {
         let run = Sandbox::new().run(&[command, "anything", "--flag"]);
         assert_eq!(run.refusal(), format!("`{command}` is not in this build yet"));
     }
-    let flags: [(&[&str], &str); 8] = [
+    let flags: [(&[&str], &str); 7] = [
         (&["--model", "py"], "--model py is not in this build yet"),
         (&["--model", "hdp"], "--model hdp is not in this build yet"),
         (&["--model", "bp"], "--model bp is not in this build yet"),
         (&["--algorithm", "svi"], "every --algorithm but sda is not in this build yet"),
         (&["--discount", "0.1"], "--discount is not in this build yet"),
-        (&["--passes", "2"], "--passes beyond 1 is not in this build yet"),
         (&["--format", "ldac"], "reading bags of words is not in this build yet"),
         (&["--format", "uci"], "reading bags of words is not in this build yet"),
     ];

@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use anabranch::central::{BatchSet, Fold};
+use anabranch::batch::Batch;
+use anabranch::central::{Aside, BatchSet, Fold, Memory, SAMPLE_ROWS};
 use anabranch::identify::ComponentId;
-use anabranch::posterior::{Component, Evidence, Parts, Posterior};
+use anabranch::posterior::{Component, Evidence, Layers, Parts, Posterior};
 use anabranch::process::LabelStatistics;
-use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors};
+use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView};
 
-use super::{FORMAT_VERSION, Header, Model, ModelFault, checksum, tensor};
+use super::{AsideHeader, FORMAT_VERSION, Header, Model, ModelFault, checksum, tensor};
 
 /// No journal gets this far: a file that counts higher would make the next addition overflow.
 const MAX_COUNT: u64 = 1 << 62;
 
-pub(super) fn decode(bytes: &[u8]) -> Result<Model, ModelFault> {
+pub(super) fn decode(bytes: &[u8]) -> Result<(Model, Memory), ModelFault> {
     let not_a_model = |reason: &str| ModelFault::NotAModel(reason.to_owned());
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(unreadable)?;
     let words = metadata.metadata().as_ref().ok_or_else(|| not_a_model("it has no metadata"))?;
@@ -29,19 +30,53 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Model, ModelFault> {
     }
     let header = words.get("header").ok_or_else(|| not_a_model("it has no header"))?;
     let tensors = SafeTensors::deserialize(bytes).map_err(|error| damaged(error.to_string()))?;
-    let blocks = tensor::ALL.map(|name| tensors.tensor(name).map_err(|error| damaged(error.to_string())));
+    let blocks = tensor::ALWAYS.map(|name| tensors.tensor(name).map_err(|error| damaged(error.to_string())));
     let [absorbed, born, id, labels, stats, redirect] = blocks;
     let blocks = [absorbed?, born?, id?, labels?, stats?, redirect?];
-    if words.get("crc32") != Some(&checksum(header, blocks.iter().map(|b| b.data()))) {
+    let more = tensor::AT_TIMES.map(|name| tensors.tensor(name).ok());
+    let all = blocks.iter().chain(more.iter().flatten());
+    if words.get("crc32") != Some(&checksum(header, all.map(|b| b.data()))) {
         return Err(damaged("the checksum does not match".into()));
     }
     let header: Header = serde_json::from_str(header).map_err(|error| damaged(error.to_string()))?;
-    assemble(header, &blocks)
+    let dimensions = header.provenance.schema.dimensions();
+    let [lasting_labels, lasting_stats, passing_labels, passing_stats, keys, sample, first] = &more;
+    let layers = match (lasting_labels, lasting_stats, passing_labels, passing_stats) {
+        (Some(a), Some(b), Some(c), Some(d)) => Some([a, b, c, d]),
+        _ => None,
+    };
+    let memory = remembered(dimensions, keys.as_ref(), sample.as_ref(), first.as_ref())?;
+    Ok((assemble(header, &blocks, layers)?, memory))
+}
+
+/// The rows that a run remembered.
+fn remembered(
+    dimensions: usize,
+    keys: Option<&TensorView<'_>>,
+    sample: Option<&TensorView<'_>>,
+    first: Option<&TensorView<'_>>,
+) -> Result<Memory, ModelFault> {
+    let rows = |view: &TensorView<'_>| {
+        Batch::new(dimensions, floats(view, dimensions)?).map_err(|error| damaged(error.to_string()))
+    };
+    let first = first.map(rows).transpose()?;
+    let sample = match (keys, sample) {
+        (Some(keys), Some(sample)) => {
+            let (keys, rows) = (integers(keys, 1)?, rows(sample)?);
+            if keys.len() != rows.n_rows() || keys.len() > SAMPLE_ROWS {
+                return Err(damaged("its sample of rows does not fit its keys".into()));
+            }
+            keys.into_iter().zip(rows.rows().map(<[f64]>::to_vec)).collect()
+        }
+        _ => Vec::new(),
+    };
+    Ok(Memory::restore(sample, first))
 }
 
 fn assemble(
     header: Header,
-    [absorbed, born, id, labels, stats, redirect]: &[safetensors::tensor::TensorView<'_>; 6],
+    [absorbed, born, id, labels, stats, redirect]: &[TensorView<'_>; 6],
+    layers: Option<[&TensorView<'_>; 4]>,
 ) -> Result<Model, ModelFault> {
     use anabranch::family::Family;
     if header.model != "dp" {
@@ -54,23 +89,36 @@ fn assemble(
     }
     let n_features = header.family.n_features();
     let (ids, born) = (integers(id, 1)?, integers(born, 1)?);
-    let (labels, stats) = (floats(labels, 3)?, floats(stats, n_features)?);
     let n = ids.len();
-    if born.len() != n || labels.len() != n * 3 || stats.len() != n * n_features {
+    let evidence = evidence(labels, stats, n, n_features)?;
+    if born.len() != n {
         return Err(damaged("the tensors have different numbers of components".into()));
     }
     if ids.iter().any(|id| *id >= header.next_id) {
         return Err(damaged("an id has not been given out yet".into()));
     }
-    let mut components = Vec::with_capacity(n);
-    for ix in 0..n {
-        let [log_p_empty, expected_count, label_entropy] =
-            [labels[3 * ix], labels[3 * ix + 1], labels[3 * ix + 2]];
-        let evidence = Evidence {
-            stats: stats[ix * n_features..(ix + 1) * n_features].to_vec(),
-            labels: LabelStatistics { log_p_empty, expected_count, label_entropy },
-        };
-        components.push(Component::new(ComponentId(ids[ix]), born[ix], evidence));
+    let aside = aside(&header)?;
+    let mut components: Vec<Component> = ids
+        .iter()
+        .zip(born)
+        .zip(evidence)
+        .map(|((id, born), evidence)| Component::new(ComponentId(*id), born, evidence))
+        .collect();
+    if let Some(aside) = aside {
+        let [lasting_labels, lasting_stats, passing_labels, passing_stats] =
+            layers.ok_or_else(|| damaged("the evidence that was set aside is missing".into()))?;
+        let lasting = self::evidence(lasting_labels, lasting_stats, n, n_features)?;
+        let passing = self::evidence(passing_labels, passing_stats, n, n_features)?;
+        let layers = lasting.into_iter().zip(passing);
+        components = components
+            .into_iter()
+            .zip(layers)
+            .map(|(component, (lasting, passing))| {
+                component
+                    .with_layers(Layers { lasting, passing }, aside.share)
+                    .ok_or_else(|| damaged("the layers of a component do not add up to it".into()))
+            })
+            .collect::<Result<_, _>>()?;
     }
     let redirects: BTreeMap<_, _> = integers(redirect, 2)?
         .chunks_exact(2)
@@ -90,9 +138,44 @@ fn assemble(
         mass: header.mass,
     })?;
     Ok(Model {
-        fold: Fold::resume(posterior, absorbed, header.next_id, header.last_birth),
+        fold: Fold::resume(posterior, absorbed, header.next_id, header.last_birth).within(header.pass, aside),
         provenance: header.provenance,
     })
+}
+
+fn evidence(
+    labels: &TensorView<'_>,
+    stats: &TensorView<'_>,
+    n: usize,
+    n_features: usize,
+) -> Result<Vec<Evidence>, ModelFault> {
+    let (labels, stats) = (floats(labels, 3)?, floats(stats, n_features)?);
+    if labels.len() != n * 3 || stats.len() != n * n_features {
+        return Err(damaged("the tensors have different numbers of components".into()));
+    }
+    let of = |(labels, stats): (&[f64], &[f64])| Evidence {
+        stats: stats.to_vec(),
+        labels: LabelStatistics {
+            log_p_empty: labels[0],
+            expected_count: labels[1],
+            label_entropy: labels[2],
+        },
+    };
+    Ok(labels.chunks_exact(3).zip(stats.chunks_exact(n_features)).map(of).collect())
+}
+
+fn aside(header: &Header) -> Result<Option<Aside>, ModelFault> {
+    match &header.aside {
+        None => Ok(None),
+        Some(AsideHeader { mass, share })
+            if *mass > 0.0 && *share > 0.0 && *share <= 1.0 && mass.is_finite() =>
+        {
+            Ok(Some(Aside { mass: *mass, share: *share }))
+        }
+        Some(AsideHeader { mass, share }) => {
+            Err(damaged(format!("it set aside {share} of {mass} rows, which cannot be")))
+        }
+    }
 }
 
 /// Whoever goes on from this model adds to these numbers.
@@ -128,21 +211,17 @@ fn damaged(reason: String) -> ModelFault {
 }
 
 /// The numbers of a tensor whose rows have `width` entries (a list has width 1).
-fn integers(view: &safetensors::tensor::TensorView<'_>, width: usize) -> Result<Vec<u64>, ModelFault> {
+fn integers(view: &TensorView<'_>, width: usize) -> Result<Vec<u64>, ModelFault> {
     check_shape(view, Dtype::U64, width)?;
     Ok(view.data().chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().expect("chunks of 8"))).collect())
 }
 
-fn floats(view: &safetensors::tensor::TensorView<'_>, width: usize) -> Result<Vec<f64>, ModelFault> {
+fn floats(view: &TensorView<'_>, width: usize) -> Result<Vec<f64>, ModelFault> {
     check_shape(view, Dtype::F64, width)?;
     Ok(view.data().chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().expect("chunks of 8"))).collect())
 }
 
-fn check_shape(
-    view: &safetensors::tensor::TensorView<'_>,
-    dtype: Dtype,
-    width: usize,
-) -> Result<(), ModelFault> {
+fn check_shape(view: &TensorView<'_>, dtype: Dtype, width: usize) -> Result<(), ModelFault> {
     let shape = view.shape();
     let fits = match (shape, width) {
         ([_], 1) => true,

@@ -9,10 +9,13 @@
 
 use std::collections::BTreeMap;
 
+use anabranch::central::{Aside, Memory};
+use anabranch::posterior::Evidence;
+use anabranch::process::LabelStatistics;
 use safetensors::tensor::{Dtype, TensorInfo};
 use serde_json::json;
 
-use super::{FORMAT_VERSION, Header, Model, checksum, tensor};
+use super::{AsideHeader, FORMAT_VERSION, Header, Model, checksum, tensor};
 
 /// Tensors start at a multiple of the size of a number.
 const ALIGNMENT: usize = 8;
@@ -25,7 +28,7 @@ struct Block {
     bytes: Vec<u8>,
 }
 
-pub(super) fn encode(model: &Model) -> Vec<u8> {
+pub(super) fn encode(model: &Model, memory: Option<&Memory>) -> Vec<u8> {
     let posterior = model.fold.posterior();
     let header = Header {
         writer: concat!("anabranch ", env!("CARGO_PKG_VERSION")).into(),
@@ -36,10 +39,14 @@ pub(super) fn encode(model: &Model) -> Vec<u8> {
         next_id: model.fold.next_id(),
         last_birth: model.fold.last_birth(),
         mass: posterior.mass(),
+        pass: posterior.pass(),
+        aside: model.fold.aside().map(|Aside { mass, share }| AsideHeader { mass, share }),
         provenance: model.provenance.clone(),
     };
     let header = serde_json::to_string(&header).expect("a header holds only text, numbers and lists");
-    let blocks = blocks(model);
+    let mut blocks = blocks(model);
+    blocks.extend(layers(model));
+    blocks.extend(memory.map(rows).unwrap_or_default());
     let words = json!({
         "format": "anabranch-model",
         "version": FORMAT_VERSION.to_string(),
@@ -61,7 +68,7 @@ pub(super) fn encode(model: &Model) -> Vec<u8> {
     [&length[..], &index].into_iter().chain(tensors).collect::<Vec<_>>().concat()
 }
 
-/// In the order of [`tensor::ALL`].
+/// In the order of [`tensor::ALWAYS`].
 fn blocks(model: &Model) -> Vec<Block> {
     let posterior = model.fold.posterior();
     let components = posterior.components();
@@ -69,10 +76,7 @@ fn blocks(model: &Model) -> Vec<Block> {
     let n_features = components.first().map_or(0, |c| c.evidence().stats.len());
     let runs = model.fold.absorbed().runs();
     let redirects = posterior.redirects();
-    let labels = components.iter().flat_map(|c| {
-        let labels = c.evidence().labels;
-        [labels.log_p_empty, labels.expected_count, labels.label_entropy]
-    });
+    let labels = components.iter().flat_map(|c| triple(c.evidence().labels));
     vec![
         integers(tensor::ABSORBED, vec![runs.len(), 2], runs.iter().flat_map(|(a, b)| [*a, *b])),
         integers(tensor::BORN, vec![n], components.iter().map(|c| c.born())),
@@ -89,6 +93,53 @@ fn blocks(model: &Model) -> Vec<Block> {
             redirects.iter().flat_map(|(from, into)| [from.0, into.0]),
         ),
     ]
+}
+
+fn triple(labels: LabelStatistics) -> [f64; 3] {
+    [labels.log_p_empty, labels.expected_count, labels.label_entropy]
+}
+
+/// What lasts and what is to be replaced, when evidence was set aside. A component without layers has only what lasts.
+fn layers(model: &Model) -> Vec<Block> {
+    if model.fold.aside().is_none() {
+        return Vec::new();
+    }
+    let components = model.fold.posterior().components();
+    let n_features = components.first().map_or(0, |c| c.evidence().stats.len());
+    let nothing = Evidence::empty(n_features);
+    let lasting: Vec<&Evidence> =
+        components.iter().map(|c| c.layers().map_or(c.evidence(), |layers| &layers.lasting)).collect();
+    let passing: Vec<&Evidence> =
+        components.iter().map(|c| c.layers().map_or(&nothing, |layers| &layers.passing)).collect();
+    let n = components.len();
+    let labels = |name, of: &[&Evidence]| floats(name, vec![n, 3], of.iter().flat_map(|e| triple(e.labels)));
+    let stats = |name, of: &[&Evidence]| {
+        floats(name, vec![n, n_features], of.iter().flat_map(|e| e.stats.iter().copied()))
+    };
+    vec![
+        labels(tensor::LASTING_LABELS, &lasting),
+        stats(tensor::LASTING_STATS, &lasting),
+        labels(tensor::PASSING_LABELS, &passing),
+        stats(tensor::PASSING_STATS, &passing),
+    ]
+}
+
+fn rows(memory: &Memory) -> Vec<Block> {
+    let n = memory.sample().len();
+    let dimensions = memory.sample().next().map_or(0, |(_, row)| row.len());
+    let mut blocks = vec![
+        integers(tensor::SAMPLE_KEYS, vec![n], memory.sample().map(|(key, _)| key)),
+        floats(
+            tensor::SAMPLE_ROWS,
+            vec![n, dimensions],
+            memory.sample().flat_map(|(_, row)| row.iter().copied()),
+        ),
+    ];
+    if let Some(first) = memory.first() {
+        let shape = vec![first.n_rows(), first.dimensions()];
+        blocks.push(floats(tensor::FIRST_ROWS, shape, first.values().iter().copied()));
+    }
+    blocks
 }
 
 fn integers(name: &'static str, shape: Vec<usize>, values: impl Iterator<Item = u64>) -> Block {

@@ -9,7 +9,7 @@ mod encode;
 
 use std::path::{Path, PathBuf};
 
-use anabranch::central::Fold;
+use anabranch::central::{Fold, Memory};
 use anabranch::family::AnyFamily;
 use anabranch::posterior::RestoreError;
 use anabranch::process::Dirichlet;
@@ -122,14 +122,26 @@ impl Model {
         Self::from_bytes(&bytes).map_err(|fault| fault.at(path))
     }
 
+    /// Writes the model with the rows that the run remembers, so that it can go on as if it had never ended.
+    pub fn save_checkpoint(&self, path: &Path, memory: &Memory) -> Result<(), ModelError> {
+        let bytes = encode::encode(self, Some(memory));
+        replace_file(path, &bytes).map_err(|source| ModelError::Io { path: path.into(), source })
+    }
+
+    /// Reads and checks a model and the rows that its run remembered, if it says.
+    pub fn load_checkpoint(path: &Path) -> Result<(Self, Memory), ModelError> {
+        let bytes = std::fs::read(path).map_err(|source| ModelError::Io { path: path.into(), source })?;
+        decode::decode(&bytes).map_err(|fault| fault.at(path))
+    }
+
     /// The bytes of the file.
     pub fn to_bytes(&self) -> Vec<u8> {
-        encode::encode(self)
+        encode::encode(self, None)
     }
 
     /// A model from the bytes of a file.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelFault> {
-        decode::decode(bytes)
+        decode::decode(bytes).map(|(model, _)| model)
     }
 }
 
@@ -176,7 +188,18 @@ struct Header {
     next_id: u64,
     last_birth: u64,
     mass: f64,
+    #[serde(default)]
+    pass: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    aside: Option<AsideHeader>,
     provenance: Provenance,
+}
+
+/// Evidence that is to be replaced, when there is some.
+#[derive(Debug, Serialize, Deserialize)]
+struct AsideHeader {
+    mass: f64,
+    share: f64,
 }
 
 /// Names of the tensors.
@@ -187,8 +210,18 @@ mod tensor {
     pub(super) const LABELS: &str = "component.labels";
     pub(super) const REDIRECT: &str = "redirect";
     pub(super) const ABSORBED: &str = "absorbed";
-    /// All of them, in the order of the checksum.
-    pub(super) const ALL: [&str; 6] = [ABSORBED, BORN, ID, LABELS, STATS, REDIRECT];
+    /// Those of every model, in the order of the checksum.
+    pub(super) const ALWAYS: [&str; 6] = [ABSORBED, BORN, ID, LABELS, STATS, REDIRECT];
+    pub(super) const LASTING_LABELS: &str = "lasting.labels";
+    pub(super) const LASTING_STATS: &str = "lasting.stats";
+    pub(super) const PASSING_LABELS: &str = "passing.labels";
+    pub(super) const PASSING_STATS: &str = "passing.stats";
+    pub(super) const SAMPLE_KEYS: &str = "sample.keys";
+    pub(super) const SAMPLE_ROWS: &str = "sample.rows";
+    pub(super) const FIRST_ROWS: &str = "first.rows";
+    /// Those of a run that is to go on, in the order of the checksum, after the others.
+    pub(super) const AT_TIMES: [&str; 7] =
+        [LASTING_LABELS, LASTING_STATS, PASSING_LABELS, PASSING_STATS, SAMPLE_KEYS, SAMPLE_ROWS, FIRST_ROWS];
 }
 
 /// CRC-32 of the header text and then of each tensor's bytes.

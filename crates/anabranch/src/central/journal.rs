@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::{BatchId, BatchSet};
 use crate::family::Family;
 use crate::identify::{ComponentId, Target};
-use crate::posterior::{Component, Evidence, Posterior};
+use crate::posterior::{Component, Evidence, Layers, Posterior};
 use crate::process::Process;
 
 /// One entry of the journal.
@@ -33,6 +33,45 @@ pub enum Entry<F, P> {
         /// The process with its new parameters.
         process: P,
     },
+    /// A component turns out to hide several: it ends in parts, of which the first keeps its id.
+    Split {
+        /// The component.
+        id: ComponentId,
+        /// The parts; their shares add up to 1.
+        parts: Vec<Part>,
+    },
+    /// All evidence so far is set aside: it counts until a [`Entry::Replace`] brings what the same rows say later.
+    SetAside,
+    /// The rows that were set aside were learned from again, all at once, with a better posterior.
+    Replace {
+        /// Weight of the rows: the weight that was set aside.
+        mass: f64,
+        /// What they say now.
+        evidence: Vec<(ComponentId, Evidence)>,
+    },
+    /// Another pass over the same data begins: minibatches count anew, and each takes the place of its share of the old
+    /// evidence, so that at any moment every datum counts once.
+    Pass,
+}
+
+/// A part of a component that is split, for each unit of the component's weight.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// Share of the component's weight.
+    pub share: f64,
+    /// Statistics of a unit of weight: the first entry is 1.
+    pub profile: Vec<f64>,
+    /// Label entropy of a unit of weight.
+    pub entropy: f64,
+}
+
+/// Evidence that was set aside.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Aside {
+    /// Weight of its rows.
+    pub mass: f64,
+    /// Share of it that still counts.
+    pub share: f64,
 }
 
 /// What one minibatch taught, with its components identified.
@@ -42,6 +81,8 @@ pub struct Absorb {
     pub batch: BatchId,
     /// Version that the new components were identified against.
     pub base: u64,
+    /// Pass over the data, from 0.
+    pub pass: u32,
     /// Weight of the rows.
     pub mass: f64,
     /// Evidence for known components.
@@ -76,6 +117,25 @@ pub enum Void {
     /// A component cannot be retired into itself.
     #[error("component {0} cannot be merged into itself")]
     IntoItself(ComponentId),
+    /// The minibatch belongs to another pass over the data.
+    #[error("the minibatch is of pass {found}, the journal is in pass {current}")]
+    OtherPass {
+        /// Pass of the journal.
+        current: u32,
+        /// Pass of the entry.
+        found: u32,
+    },
+    /// Not the weight that was set aside.
+    #[error("{found} rows' worth of evidence cannot replace {aside}")]
+    NotAside {
+        /// Weight set aside.
+        aside: f64,
+        /// Weight of the replacement.
+        found: f64,
+    },
+    /// The parts of a split do not make up a component.
+    #[error("the parts of component {0} do not add up to it")]
+    NotParts(ComponentId),
     /// The entry's evidence does not fit the family.
     #[error("evidence has {found} features, the family has {expected}")]
     Features {
@@ -93,7 +153,11 @@ pub struct Fold<F, P> {
     absorbed: BatchSet,
     last_birth: u64,
     next_id: u64,
+    aside: Option<Aside>,
 }
+
+/// Sums of weights that should be equal differ by less than this share.
+const ROUNDING: f64 = 1e-9;
 
 impl<F: Family, P: Process> Fold<F, P> {
     /// An empty journal.
@@ -103,6 +167,7 @@ impl<F: Family, P: Process> Fold<F, P> {
             absorbed: BatchSet::default(),
             last_birth: 0,
             next_id: 0,
+            aside: None,
         }
     }
 
@@ -111,7 +176,19 @@ impl<F: Family, P: Process> Fold<F, P> {
     pub fn resume(posterior: Posterior<F, P>, absorbed: BatchSet, next_id: u64, last_birth: u64) -> Self {
         let living = posterior.components().iter().map(|c| c.born()).max().unwrap_or(0);
         let last_birth = last_birth.max(living);
-        Self { posterior, absorbed, last_birth, next_id }
+        Self { posterior, absorbed, last_birth, next_id, aside: None }
+    }
+
+    /// Goes on within this pass, with this much evidence set aside; the components hold it in their layers.
+    pub fn within(mut self, pass: u32, aside: Option<Aside>) -> Self {
+        self.posterior.pass = pass;
+        self.aside = aside;
+        self
+    }
+
+    /// Evidence that was set aside.
+    pub fn aside(&self) -> Option<Aside> {
+        self.aside
     }
 
     /// The posterior after the entries so far.
@@ -143,6 +220,18 @@ impl<F: Family, P: Process> Fold<F, P> {
                 self.change_prior(family.clone(), process.clone());
                 Ok(())
             }
+            Entry::Split { id, parts } => self.split(*id, parts),
+            Entry::SetAside => {
+                self.set_aside();
+                Ok(())
+            }
+            Entry::Replace { mass, evidence } => self.replace(*mass, evidence),
+            Entry::Pass => {
+                self.set_aside();
+                self.absorbed = BatchSet::default();
+                self.posterior.pass += 1;
+                Ok(())
+            }
         }
     }
 
@@ -165,11 +254,30 @@ impl<F: Family, P: Process> Fold<F, P> {
         }
         self.absorbed.insert(entry.batch);
         self.posterior.mass += entry.mass;
+        if self.posterior.pass > 0 {
+            self.posterior.mass -= self.give_way(entry.mass);
+        }
         self.posterior.version = version;
         Ok(())
     }
 
+    /// Takes this much weight from what was set aside; returns how much there was to take.
+    fn give_way(&mut self, mass: f64) -> f64 {
+        let Some(Aside { mass: whole, share }) = self.aside else { return 0.0 };
+        let left = whole * share - mass;
+        let taken = if left > ROUNDING * whole { mass } else { whole * share };
+        let share = if left > ROUNDING * whole { left / whole } else { 0.0 };
+        for component in &mut self.posterior.components {
+            *component = Arc::new(component.with_share(share));
+        }
+        self.aside = (share > 0.0).then_some(Aside { mass: whole, share });
+        taken
+    }
+
     fn check(&self, entry: &Absorb) -> Result<(), Void> {
+        if entry.pass != self.posterior.pass {
+            return Err(Void::OtherPass { current: self.posterior.pass, found: entry.pass });
+        }
         if self.absorbed.contains(entry.batch) {
             return Err(Void::AlreadyAbsorbed(entry.batch));
         }
@@ -216,10 +324,12 @@ impl<F: Family, P: Process> Fold<F, P> {
         if from == target {
             return Err(Void::IntoItself(id));
         }
-        let (ended, survivor) =
-            (self.posterior.components[from].clone(), self.posterior.components[target].id());
-        self.add(survivor, ended.evidence());
-        self.posterior.components.remove(from);
+        let share = self.aside.map_or(1.0, |aside| aside.share);
+        let components = &mut self.posterior.components;
+        let ended = components[from].clone();
+        components[target] = Arc::new(components[target].joined(&ended, share));
+        let survivor = components[target].id();
+        components.remove(from);
         Arc::make_mut(&mut self.posterior.redirects).insert(ended.id(), survivor);
         self.posterior.version += 1;
         Ok(())
@@ -232,5 +342,83 @@ impl<F: Family, P: Process> Fold<F, P> {
         self.posterior.family = Arc::new(family);
         self.posterior.process = process;
         self.posterior.version += 1;
+    }
+
+    fn split(&mut self, id: ComponentId, parts: &[Part]) -> Result<(), Void> {
+        let at = self.living(id).ok_or(Void::UnknownComponent(id))?;
+        let n_features = self.posterior.family.n_features();
+        let whole = self.posterior.components[at].clone();
+        let adds_up = (parts.iter().map(|part| part.share).sum::<f64>() - 1.0).abs() <= ROUNDING;
+        let sound = |part: &Part| {
+            part.share > 0.0
+                && part.entropy.is_finite()
+                && part.profile.len() == n_features
+                && self.posterior.family.admits(&part.profile)
+        };
+        if parts.len() < 2 || !adds_up || !parts.iter().all(sound) {
+            return Err(Void::NotParts(id));
+        }
+        let version = self.posterior.version + 1;
+        let share = self.aside.map_or(1.0, |aside| aside.share);
+        for (ix, part) in parts.iter().enumerate() {
+            let (id, born) = match ix {
+                0 => (whole.id(), whole.born()),
+                _ => (ComponentId(self.next_id + ix as u64 - 1), version),
+            };
+            let component = Arc::new(match whole.layers() {
+                None => Component::new(id, born, part.of(whole.evidence())),
+                Some(Layers { lasting, passing }) => {
+                    let layers = Layers { lasting: part.of(lasting), passing: part.of(passing) };
+                    Component::layered(id, born, layers, share)
+                }
+            });
+            match ix {
+                0 => self.posterior.components[at] = component,
+                _ => self.posterior.components.push(component),
+            }
+        }
+        self.next_id += parts.len() as u64 - 1;
+        self.last_birth = version;
+        self.posterior.version = version;
+        Ok(())
+    }
+
+    fn set_aside(&mut self) {
+        for component in &mut self.posterior.components {
+            *component = Arc::new(component.to_be_replaced());
+        }
+        let mass = self.posterior.mass;
+        self.aside = (mass > 0.0).then_some(Aside { mass, share: 1.0 });
+        self.posterior.version += 1;
+    }
+
+    fn replace(&mut self, mass: f64, evidence: &[(ComponentId, Evidence)]) -> Result<(), Void> {
+        let aside = self.aside.map_or(0.0, |aside| aside.mass * aside.share);
+        if aside == 0.0 || (aside - mass).abs() > ROUNDING * aside {
+            return Err(Void::NotAside { aside, found: mass });
+        }
+        let expected = self.posterior.family.n_features();
+        if let Some((_, odd)) = evidence.iter().find(|(_, e)| e.stats.len() != expected) {
+            return Err(Void::Features { expected, found: odd.stats.len() });
+        }
+        if let Some((id, _)) = evidence.iter().find(|(id, _)| self.living(*id).is_none()) {
+            return Err(Void::UnknownComponent(*id));
+        }
+        self.give_way(aside);
+        for (id, evidence) in evidence {
+            self.add(*id, evidence);
+        }
+        self.posterior.version += 1;
+        Ok(())
+    }
+}
+
+impl Part {
+    /// This part of a component's evidence.
+    fn of(&self, whole: &Evidence) -> Evidence {
+        let weight = self.share * whole.labels.expected_count;
+        let mut labels = whole.labels.scaled(self.share);
+        labels.label_entropy += self.entropy * weight;
+        Evidence { stats: self.profile.iter().map(|value| weight * value).collect(), labels }
     }
 }

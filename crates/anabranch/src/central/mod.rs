@@ -6,14 +6,17 @@
 
 mod batch_set;
 mod journal;
+mod memory;
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
 pub use batch_set::{BatchId, BatchSet};
-pub use journal::{Absorb, Entry, Fold, Void};
+pub use journal::{Absorb, Aside, Entry, Fold, Part, Void};
+pub use memory::{Memory, SAMPLE_ROWS};
 
+use crate::batch::Batch;
 use crate::family::Family;
 use crate::identify::{self, Identification};
 use crate::infer::Increment;
@@ -39,6 +42,7 @@ pub struct Absorbed {
 pub struct Central<F, P> {
     fold: Mutex<Fold<F, P>>,
     snapshot: ArcSwap<Posterior<F, P>>,
+    memory: Mutex<Memory>,
 }
 
 impl<F: Family, P: Process> Central<F, P> {
@@ -50,7 +54,27 @@ impl<F: Family, P: Process> Central<F, P> {
     /// Goes on from a fold of earlier entries.
     pub fn from_fold(fold: Fold<F, P>) -> Self {
         let snapshot = ArcSwap::from_pointee(fold.posterior().clone());
-        Self { fold: Mutex::new(fold), snapshot }
+        Self { fold: Mutex::new(fold), snapshot, memory: Mutex::new(Memory::default()) }
+    }
+
+    /// The same posterior with rows that an earlier run remembered.
+    pub fn with_memory(mut self, memory: Memory) -> Self {
+        self.memory = Mutex::new(memory);
+        self
+    }
+
+    /// The rows remembered so far.
+    pub fn memory(&self) -> Memory {
+        self.remembered(|memory| memory.clone())
+    }
+
+    /// Offers the rows of a minibatch to the sample. Offering them twice changes nothing.
+    pub fn remember(&self, batch: BatchId, rows: &Batch) {
+        self.remembered(|memory| memory.offer(batch, rows));
+    }
+
+    pub(crate) fn remembered<T>(&self, look: impl FnOnce(&mut Memory) -> T) -> T {
+        look(&mut self.memory.lock().expect("no holder of this lock panics"))
     }
 
     /// The newest posterior. Never waits, whatever the writers do.
@@ -79,12 +103,13 @@ impl<F: Family, P: Process> Central<F, P> {
     pub fn absorb(&self, batch: BatchId, increment: Increment, identification: Identification) -> Absorbed {
         let Increment { base, mass, existing, new } = increment;
         let mut outcome = Absorbed::default();
-        let mut entry = Absorb { batch, base, mass, existing, new: Vec::new() };
+        let mut entry = Absorb { batch, base, pass: 0, mass, existing, new: Vec::new() };
         loop {
             let current = self.snapshot();
             let found = identify::correspond(&current, base, &new, identification);
             outcome.matchings += u64::from(found.solved);
             entry.base = current.version();
+            entry.pass = current.pass();
             entry.new = found.correspondence.targets().iter().copied().zip(new.iter().cloned()).collect();
             let created = entry.new.iter().filter(|(t, _)| matches!(t, identify::Target::New)).count() as u64;
             let attempt = Entry::Absorb(entry);

@@ -31,7 +31,13 @@ where
         let entry = Entry::Prior { family: learned.family, process: prior.process().clone() };
         central.append(&entry).expect("a prior is never void");
     }
+    central.remember(id, &batch);
     let absorbed = central.absorb(id, learned.increment, config.identification);
+    if outlook == Outlook::MoreToCome {
+        // What the first rows said without the others is looked at again in the end.
+        central.append(&Entry::SetAside).expect("setting aside is never void");
+        central.remembered(|memory| memory.remember_first(batch.clone()));
+    }
     let event = Event::after(id, &batch, &central.snapshot(), absorbed);
     Ok(observer.observe(&event, central))
 }

@@ -11,6 +11,7 @@ mod bootstrap;
 mod free;
 mod observer;
 mod turnstile;
+mod upkeep;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,6 +21,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 pub use bootstrap::bootstrap;
 pub use observer::{Event, Flow, Observer};
+pub use upkeep::finish;
 
 use crate::batch::Batch;
 use crate::central::{BatchId, Central};
@@ -106,6 +108,7 @@ struct Job {
 struct Shared<'a, F, P> {
     central: &'a Central<F, P>,
     config: &'a Config,
+    upkeep: upkeep::Upkeep,
 }
 
 /// Runs the stream through the workers until it ends, the observer asks to stop, or the source fails.
@@ -125,7 +128,7 @@ where
 {
     let stop = &AtomicBool::new(false);
     let threads = config.threads.clamp(1, config.workers.max(1));
-    let shared = Shared { central, config };
+    let shared = Shared { central, config, upkeep: upkeep::Upkeep::default() };
     let (to_workers, jobs) = bounded::<Job>(2 * threads);
     let (to_observer, events) = bounded::<Event>(1024);
     std::thread::scope(|scope| {
@@ -186,7 +189,9 @@ impl<F: Family, P: Process> Shared<'_, F, P> {
     }
 
     fn absorb(&self, job: Job, increment: infer::Increment, events: &Sender<Event>) {
+        self.central.remember(job.id, &job.batch);
         let outcome = self.central.absorb(job.id, increment, self.config.identification);
+        self.upkeep.after(self.central, self.config, job.batch.mass());
         let event = Event::after(job.id, &job.batch, &self.central.snapshot(), outcome);
         // The observer outlives the workers unless it panicked, and then the scope passes that on.
         let _ = events.send(event);

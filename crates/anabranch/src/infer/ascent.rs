@@ -13,6 +13,8 @@
 use std::borrow::Cow;
 
 use super::birth::Births;
+use super::blocks::Blocks;
+use super::merge::Overlapping;
 use super::mixture::Workspace;
 use super::{Increment, Settings};
 use crate::batch::Batch;
@@ -35,22 +37,14 @@ pub(super) struct Column {
     log_partition: f64,
 }
 
-impl Column {
-    pub(super) fn is_known(&self) -> bool {
-        self.known.is_some()
-    }
-
-    pub(super) fn log_partition(&self) -> f64 {
-        self.log_partition
-    }
-}
-
 /// The state of one minibatch's inference. Known components come first among the columns.
 pub(super) struct Ascent<'a, F: Family, P: Process> {
     posterior: Cow<'a, Posterior<F, P>>,
     batch: &'a Batch,
     pub(super) memory: &'a mut Workspace,
     columns: Vec<Column>,
+    /// Where the responsibilities are not 0, once that has been found worth knowing.
+    blocks: Option<Blocks>,
 }
 
 impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
@@ -69,7 +63,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
                 columns.push(Column { known: Some(ix), mass, log_partition: expectation.log_partition });
             }
         }
-        let mut ascent = Self { posterior: Cow::Borrowed(posterior), batch, memory, columns };
+        let mut ascent = Self { posterior: Cow::Borrowed(posterior), batch, memory, columns, blocks: None };
         ascent.assign();
         ascent.forget_untouched();
         ascent
@@ -114,20 +108,38 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         log_sum_exp(&terms.collect::<Vec<_>>())
     }
 
-    pub(super) fn columns(&self) -> &[Column] {
-        &self.columns
-    }
-
-    pub(super) fn weight(&self, row: usize) -> f64 {
+    fn weight(&self, row: usize) -> f64 {
         self.batch.weights().map_or(1.0, |weights| weights[row])
     }
 
-    /// Gives the rows of column `from` to column `into`.
-    pub(super) fn join_columns(&mut self, into: usize, from: usize) {
-        for row in self.memory.responsibilities.chunks_exact_mut(self.columns.len()) {
-            row[into] += row[from];
-            row[from] = 0.0;
+    /// Merges pairs of columns, all of which are new, for which that raises the objective of `horizon` times the data.
+    /// Returns how many ended.
+    pub(super) fn merge(&mut self, horizon: f64) -> usize {
+        debug_assert!(self.columns.iter().all(|column| column.known.is_none()));
+        let pairs = Overlapping {
+            family: self.posterior.family(),
+            process: self.posterior.process(),
+            totals: &self.memory.sums,
+            phi: &self.memory.phi,
+            responsibilities: &self.memory.responsibilities,
+            row_weight: &|row| self.weight(row),
+            horizon,
         }
+        .pairs();
+        let mut living = vec![true; self.columns.len()];
+        for (keep, end) in &pairs {
+            living[*end] = false;
+            for row in self.memory.responsibilities.chunks_exact_mut(self.columns.len()) {
+                row[*keep] += row[*end];
+            }
+            let f = self.n_features();
+            for i in 0..f {
+                self.memory.sums[keep * f + i] += self.memory.sums[end * f + i];
+            }
+        }
+        self.keep(&living);
+        self.maximise();
+        pairs.len()
     }
 
     pub(super) fn n_features(&self) -> usize {
@@ -138,6 +150,10 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
     fn assign(&mut self) {
         let (n, k, f) = (self.batch.n_rows(), self.columns.len(), self.n_features());
         let memory = &mut *self.memory;
+        if let Some(blocks) = &mut self.blocks {
+            blocks.assign(memory, k, f);
+            return;
+        }
         memory.ln_totals.clear();
         memory.ln_totals.resize(n, f64::NEG_INFINITY);
         memory.responsibilities.clear();
@@ -166,12 +182,20 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         self.keep(&touched);
     }
 
-    /// Keeps the flagged columns of the responsibilities; parameters and sums are stale afterwards.
-    pub(super) fn keep(&mut self, flags: &[bool]) {
+    /// Keeps the flagged columns of the responsibilities and sums; parameters are stale afterwards.
+    fn keep(&mut self, flags: &[bool]) {
         let k = flags.len();
         let kept: Vec<usize> = (0..k).filter(|&ix| flags[ix]).collect();
         if kept.len() == k {
             return;
+        }
+        self.blocks = None;
+        let f = self.n_features();
+        if self.memory.sums.len() == k * f {
+            for (to, from) in kept.iter().enumerate() {
+                self.memory.sums.copy_within(from * f..(from + 1) * f, to * f);
+            }
+            self.memory.sums.truncate(kept.len() * f);
         }
         let responsibilities = &mut self.memory.responsibilities;
         for row in 0..self.batch.n_rows() {
@@ -203,20 +227,28 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             row[old + novel.component] = share;
         }
         self.memory.responsibilities = wider;
+        self.blocks = None;
         let family = self.posterior.family();
         let log_partition = family.log_partition(&vec![0.0; family.n_features()]);
         let labels = self.posterior.components().iter().map(|c| &c.evidence().labels);
         let mass = self.posterior.process().new_mass(labels);
         self.columns.resize(width, Column { known: None, mass, log_partition });
+        self.refresh();
     }
 
     /// Alternates E- and M-steps until the objective stands still; ends after an M-step, with one consistent state.
+    ///
+    /// The first E-step looks at everything. Where rows that stand together have no component in common with most others,
+    /// the further ones look only at what was not ruled out: the same coordinate ascent within those labels.
     pub(super) fn climb(&mut self, settings: &Settings, trace: &mut Vec<f64>) {
-        self.refresh();
+        self.blocks = None;
         let enough = settings.absolute_tolerance * self.batch.mass();
         let mut last = f64::NEG_INFINITY;
-        for _ in 0..settings.max_iterations {
+        for iteration in 0..settings.max_iterations {
             self.assign();
+            if iteration == 0 {
+                self.blocks = Blocks::find(&self.memory.responsibilities, self.columns.len());
+            }
             self.accumulate();
             let entropy = self.entropy();
             let objective = entropy + self.maximise();
@@ -228,8 +260,8 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         }
     }
 
-    /// Sums and parameters anew, after the prior or the columns have changed.
-    pub(super) fn refresh(&mut self) {
+    /// Sums and parameters anew from the responsibilities.
+    fn refresh(&mut self) {
         self.accumulate();
         self.maximise();
     }
@@ -247,18 +279,21 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
     }
 
     /// The first half of the M-step: `Δ = RᵀT(X)`.
-    fn accumulate(&mut self) {
+    pub(super) fn accumulate(&mut self) {
         let (k, f) = (self.columns.len(), self.n_features());
         let memory = &mut *self.memory;
         memory.sums.clear();
         memory.sums.resize(k * f, 0.0);
         let rows = if self.batch.weights().is_some() { &memory.weighted } else { &memory.features };
-        responsibilities_times_rows(&memory.responsibilities, rows, f, &mut memory.sums);
+        match &mut self.blocks {
+            Some(blocks) => blocks.accumulate(&memory.responsibilities, rows, k, f, &mut memory.sums),
+            None => responsibilities_times_rows(&memory.responsibilities, rows, f, &mut memory.sums),
+        }
     }
 
     /// The second half of the M-step: parameters and weights that maximise the objective given `Δ`. Returns the
     /// objective without the entropy.
-    fn maximise(&mut self) -> f64 {
+    pub(super) fn maximise(&mut self) -> f64 {
         let f = self.n_features();
         let family = self.posterior.family();
         let memory = &mut *self.memory;
@@ -283,7 +318,8 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         objective
     }
 
-    /// Removes new components that hold less than `least` rows; their rows go back to the others. Returns how many.
+    /// Removes new components that hold less than `least` rows; their rows go back to the others in the climb that must
+    /// follow. Returns how many.
     pub(super) fn empty_surplus(&mut self, least: f64) -> usize {
         let counts: Vec<f64> = self.memory.sums.iter().step_by(self.n_features()).copied().collect();
         let mut flags: Vec<bool> =
@@ -296,9 +332,8 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         let removed = flags.iter().filter(|flag| !**flag).count();
         if removed > 0 {
             self.keep(&flags);
-            // The rows of the emptied columns are still unassigned: parameters from the rest, then a full E-step.
-            self.refresh();
-            self.assign();
+            // The rows of the emptied columns are unassigned until the next E-step: parameters from the rest.
+            self.maximise();
         }
         removed
     }

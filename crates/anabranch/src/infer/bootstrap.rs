@@ -10,26 +10,39 @@
 
 use rand::Rng;
 
+use std::sync::Arc;
+
 use super::ascent::Ascent;
-use super::{Increment, Settings, Workspace, birth, merge};
+use super::{Increment, Settings, Workspace, birth, mixture, upkeep};
 use crate::batch::Batch;
 use crate::family::{Family, Partition};
-use crate::posterior::{Evidence, Posterior};
+use crate::identify::ComponentId;
+use crate::posterior::{Component, Evidence, Posterior};
 use crate::process::{LabelStatistics, Process};
 
-/// Rows of the first of the two stages of an estimated prior.
+/// Rows of the first of the two stages.
 const SCOUT_ROWS: usize = 2500;
-/// One seed for this many rows …
+/// One seed for this many rows in the first stage …
 const ROWS_PER_SEED: usize = 16;
-/// … but at least and at most this many.
-const SEEDS: (usize, usize) = (6, 320);
+/// … but at least this many.
+const LEAST_SEEDS: usize = 6;
 /// Numbers of seeds that the first stage tries besides, for data of few clusters.
 const FEW_SEEDS: [usize; 3] = [1, 6, 30];
-/// Seeds of the second stage for each cluster that the first one found.
+/// Clusters that are few.
+const FEW_CLUSTERS: usize = 8;
+/// Rows of the second stage for each cluster that the first one found …
+const ROWS_PER_CLUSTER: usize = 300;
+/// … but at least this many, and at most what there is.
+const LEAST_ROWS: usize = 5000;
+/// Features that the second stage may hold in memory.
+const MOST_FEATURES: usize = 25_000_000;
+/// Seeds of the second stage for each cluster that the first one found …
 const SEEDS_PER_CLUSTER: usize = 4;
-/// While more data are to come, merges must still be right with this many times the data: 1 loses small clusters beside large ones, 4 keeps clusters
+/// … but at most one for this many rows.
+const LEAST_ROWS_PER_SEED: usize = 50;
+/// While more data are to come, merges must still be right with this many times the data: 1 loses small clusters beside large ones, 2 keeps clusters
 /// apart that differ by chance.
-const MERGE_HORIZON: f64 = 2.0;
+const MERGE_HORIZON: f64 = std::f64::consts::SQRT_2;
 /// Rounds at most; the rest is left to the stream.
 const MAX_ROUNDS: usize = 25;
 /// Iterations of the ascent between two looks at the prior and at merges.
@@ -87,12 +100,12 @@ pub struct Bootstrap<F> {
 
 /// Learns components, and the prior if it is to be estimated, from the rows of the first minibatch.
 ///
-/// An estimated prior also says in which coordinates clusters are round, and seeds are best drawn there: a first stage on
-/// some of the rows finds the prior, a second one starts from it on all of them. The first stage is tried several times:
-/// with many seeds and the prior of the pieces around them, which suits many small clusters and would keep a wide one in
-/// pieces for ever, and from the guess at hand with few seeds and with many. The second stage starts from the prior that
-/// wins, with many seeds and with a few for each cluster found. What wins is the better objective, judged like a merge for
-/// more data than there are.
+/// A first stage on some of the rows finds how many clusters there are, about, and the prior if it is to be estimated; a
+/// second one starts from that on as many rows as so many clusters need, with a few seeds for each. An estimated prior
+/// also says in which coordinates clusters are round, and seeds are best drawn there. The first stage is tried several
+/// times: with many seeds and the prior of the pieces around them, which suits many small clusters and would keep a wide
+/// one in pieces for ever, and from the guess at hand with few seeds and with many. What wins is the better objective,
+/// judged like a merge for more data than there are. Rows beyond those of the second stage join what was found.
 pub fn bootstrap<F: Family, P: Process>(
     prior: &Posterior<F, P>,
     batch: &Batch,
@@ -110,30 +123,59 @@ pub fn bootstrap<F: Family, P: Process>(
     let mut learn = |prior: &Posterior<F, P>, batch: &Batch, start: Start, seeds: usize| {
         stage(prior, batch, settings, Plan { choice, start, outlook, seeds }, rng, workspace)
     };
-    if choice == PriorChoice::Given {
-        return learn(prior, batch, Start::Prior, seeds_of(batch));
-    }
     let scout = batch.head(SCOUT_ROWS);
-    let mut found = learn(prior, &scout, Start::Pieces, seeds_of(&scout));
-    for seeds in FEW_SEEDS.into_iter().filter(|few| *few < seeds_of(&scout)).chain([seeds_of(&scout)]) {
-        let other = learn(prior, &scout, Start::Prior, seeds);
+    let many = (scout.n_rows() / ROWS_PER_SEED).max(LEAST_SEEDS);
+    let mut found = learn(prior, &scout, Start::Prior, many);
+    if choice == PriorChoice::Estimated {
+        let tries = FEW_SEEDS.into_iter().filter(|few| *few < many).map(|few| (Start::Prior, few));
+        for (start, seeds) in tries.chain([(Start::Pieces, many)]) {
+            let other = learn(prior, &scout, start, seeds);
+            if other.objective > found.objective {
+                found = other;
+            }
+        }
+    }
+    let clusters = found.increment.new.len();
+    let mut better = Posterior::prior(found.family, prior.process().clone());
+    better.version = prior.version();
+    let most = (MOST_FEATURES / prior.family().n_features()).max(LEAST_ROWS);
+    let rows = batch.head((ROWS_PER_CLUSTER * clusters).max(LEAST_ROWS).min(most));
+    let few = (SEEDS_PER_CLUSTER * clusters).min(rows.n_rows() / LEAST_ROWS_PER_SEED).max(LEAST_SEEDS);
+    let mut found = learn(&better, &rows, Start::Prior, few);
+    // Where clusters are few, or rows, other numbers of seeds cost little.
+    let others =
+        FEW_SEEDS.into_iter().filter(|seeds| *seeds < few && few <= FEW_CLUSTERS * SEEDS_PER_CLUSTER);
+    for seeds in others.chain((rows.n_rows() <= SCOUT_ROWS && many > few).then_some(many)) {
+        let other = learn(&better, &rows, Start::Prior, seeds);
         if other.objective > found.objective {
             found = other;
         }
     }
-    let few = (SEEDS_PER_CLUSTER * found.increment.new.len()).min(seeds_of(batch));
-    let mut better = Posterior::prior(found.family, prior.process().clone());
-    better.version = prior.version();
-    let many = learn(&better, batch, Start::Prior, seeds_of(batch));
-    if few == seeds_of(batch) {
-        return many;
-    }
-    let few = learn(&better, batch, Start::Prior, few);
-    if few.objective > many.objective { few } else { many }
+    join_rest(&mut found, prior, batch, rows.n_rows(), workspace);
+    found
 }
 
-fn seeds_of(batch: &Batch) -> usize {
-    (batch.n_rows() / ROWS_PER_SEED).clamp(SEEDS.0, SEEDS.1)
+/// Adds what the rows from `first` on say of the components that were found.
+fn join_rest<F: Family, P: Process>(
+    found: &mut Bootstrap<F>,
+    prior: &Posterior<F, P>,
+    batch: &Batch,
+    first: usize,
+    workspace: &mut Workspace,
+) {
+    let rest = batch.tail(first);
+    if rest.mass() <= 0.0 {
+        return;
+    }
+    let known = found.increment.new.iter().enumerate();
+    let components =
+        known.map(|(ix, evidence)| Arc::new(Component::new(ComponentId(ix as u64), 0, evidence.clone())));
+    let mut posterior = Posterior::prior(found.family.clone(), prior.process().clone());
+    posterior.components = components.collect();
+    for (ComponentId(ix), evidence) in upkeep::look_again(&posterior, &rest, workspace) {
+        found.increment.new[ix as usize].absorb(&evidence);
+    }
+    found.increment.mass += rest.mass();
 }
 
 /// What the prior is when the first two components are compared.
@@ -164,12 +206,16 @@ fn stage<F: Family, P: Process>(
 ) -> Bootstrap<F> {
     let mut family = prior.family().clone();
     let settings = Settings { max_new: seeds, max_iterations: ITERATIONS_PER_ROUND, ..settings.clone() };
+    let mut births = birth::propose(&Ascent::start(prior, batch, workspace), &settings, rng);
+    // Rows of the same piece stand together: then most components are impossible for most blocks of rows.
+    births.novel.sort_by_key(|novel| novel.component);
+    let order: Vec<usize> = births.novel.iter().map(|novel| novel.row).collect();
+    births.novel.iter_mut().enumerate().for_each(|(ix, novel)| novel.row = ix);
+    let batch = &batch.select(&order);
     let mut ascent = Ascent::start(prior, batch, workspace);
-    let births = birth::propose(&ascent, &settings, rng);
     ascent.open(&births);
     if start == Start::Pieces {
         // The partition around the seeds is a better first guess of what a cluster is than any constant.
-        ascent.refresh();
         refit_prior(&mut ascent, &mut family, Partition::Pieces, FIRST_STEPS);
     }
     let mut rounds = 0;
@@ -179,7 +225,7 @@ fn stage<F: Family, P: Process>(
     while rounds < MAX_ROUNDS {
         rounds += 1;
         ascent.climb(&settings, &mut Vec::new());
-        let mut changed = ascent.empty_surplus(super::mixture::MIN_NEW_COUNT) > 0;
+        let mut changed = ascent.empty_surplus(mixture::MIN_NEW_COUNT) > 0;
         if changed {
             ascent.climb(&settings, &mut Vec::new());
         }
@@ -191,7 +237,7 @@ fn stage<F: Family, P: Process>(
         if !settled {
             continue;
         }
-        changed |= merge::merge_new(&mut ascent, outlook.merge_horizon()) > 0;
+        changed |= ascent.merge(outlook.merge_horizon()) > 0;
         match (changed, partition) {
             (true, _) => {}
             (false, Partition::Pieces) => partition = Partition::Clusters,
@@ -203,7 +249,7 @@ fn stage<F: Family, P: Process>(
         refit_prior(&mut ascent, &mut family, Partition::Clusters, STEPS);
     }
     ascent.climb(&settings, &mut Vec::new());
-    while ascent.empty_surplus(super::mixture::MIN_NEW_COUNT) > 0 {
+    while ascent.empty_surplus(mixture::MIN_NEW_COUNT) > 0 {
         ascent.climb(&settings, &mut Vec::new());
     }
     let increment = ascent.export();
@@ -234,7 +280,7 @@ fn refit_prior<F: Family, P: Process>(
     partition: Partition,
     steps: usize,
 ) -> f64 {
-    let enough = 3.0 + family.dimensions() as f64 / 2.0;
+    let enough = upkeep::enough_to_tell(family);
     let sums = ascent.memory.sums.chunks_exact(family.n_features());
     let components: Vec<&[f64]> = sums.filter(|stats| stats[0] >= enough).collect();
     let mut fitted = family.clone();
@@ -248,7 +294,7 @@ fn refit_prior<F: Family, P: Process>(
     let mut under_new_prior = Posterior::prior(fitted, process);
     under_new_prior.version = ascent.posterior().version();
     ascent.rebase(under_new_prior);
-    ascent.refresh();
+    ascent.maximise();
     distance
 }
 

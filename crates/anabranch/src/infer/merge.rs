@@ -1,4 +1,4 @@
-//! Merges among the components that one minibatch opened, judged by the exact change of the objective.
+//! Merges of components, judged by the change of the whole objective.
 //!
 //! ```text
 //! Δ = [A(S_j + S_l) + A(0) − A(S_j) − A(S_l)]  +  [score(jl) − score(j) − score(l)]  +  ΔH
@@ -6,12 +6,12 @@
 //! ```
 //!
 //! Births are seeded generously, because a cluster that got no seed is not found later; this takes back what the data
-//! do not support. The rows are at hand, so the entropy term is exact; without it everything that overlaps would merge.
+//! do not support. The entropy term comes from rows: all of them, or a sample that stands for all. Without it everything
+//! that overlaps would merge.
 //!
 //! A merge is final while the stream goes on, so it must be right for more than the rows at hand: it is judged as if there
 //! were `horizon` times the data. A true difference grows with the data, a difference by chance does not outgrow the prior.
 
-use super::ascent::Ascent;
 use crate::family::Family;
 use crate::math::product::rows_times_parameters;
 use crate::process::{LabelStatistics, Process};
@@ -19,30 +19,23 @@ use crate::process::{LabelStatistics, Process};
 /// Partners that are tried for each component: the ones that explain its rows best.
 const PARTNERS: usize = 6;
 
-/// Merges pairs of new components for as long as that raises the objective. Returns how many ended.
-pub(super) fn merge_new<F: Family, P: Process>(ascent: &mut Ascent<'_, F, P>, horizon: f64) -> usize {
-    let first_new = ascent.columns().iter().take_while(|column| column.is_known()).count();
-    let mut pairs = candidates(ascent, first_new);
-    pairs.retain_mut(|pair| {
-        pair.gain = gain(ascent, pair, horizon);
-        pair.gain > 0.0
-    });
-    pairs.sort_by(|a, b| b.gain.total_cmp(&a.gain).then((a.keep, a.end).cmp(&(b.keep, b.end))));
-    let mut busy = vec![false; ascent.columns().len()];
-    let mut ended = vec![true; ascent.columns().len()];
-    let mut merged = 0;
-    for pair in pairs {
-        // A pair's gain holds for the state it was computed in: each component takes part in one merge a round.
-        if !busy[pair.keep] && !busy[pair.end] {
-            busy[pair.keep] = true;
-            busy[pair.end] = true;
-            ended[pair.end] = false;
-            ascent.join_columns(pair.keep, pair.end);
-            merged += 1;
-        }
-    }
-    ascent.keep(&ended);
-    merged
+/// Components whose partners are looked up in one matrix product.
+const BLOCK: usize = 256;
+
+/// Components with the rows that tell how far they overlap.
+pub(super) struct Overlapping<'a, F, P> {
+    pub(super) family: &'a F,
+    pub(super) process: &'a P,
+    /// Statistics of each component.
+    pub(super) totals: &'a [f64],
+    /// Expected natural parameter of each component.
+    pub(super) phi: &'a [f64],
+    /// Rows × components.
+    pub(super) responsibilities: &'a [f64],
+    /// How many data a row stands for.
+    pub(super) row_weight: &'a dyn Fn(usize) -> f64,
+    /// Times the data that a merge must be right for.
+    pub(super) horizon: f64,
 }
 
 struct Pair {
@@ -51,73 +44,97 @@ struct Pair {
     gain: f64,
 }
 
-/// For each new component, the new components under which its rows are likeliest.
-fn candidates<F: Family, P: Process>(ascent: &Ascent<'_, F, P>, first_new: usize) -> Vec<Pair> {
-    let f = ascent.n_features();
-    let sums = &ascent.memory.sums[first_new * f..];
-    let phi = &ascent.memory.phi[first_new * f..];
-    let k = sums.len() / f;
-    let mut scores = vec![0.0; k * k];
-    rows_times_parameters(sums, phi, f, &mut scores);
-    let mut pairs = Vec::new();
-    for (own, row) in scores.chunks_exact(k.max(1)).enumerate() {
-        let mut others: Vec<usize> = (0..k).filter(|&other| other != own).collect();
-        let partners = PARTNERS.min(others.len());
-        if partners > 0 && partners < others.len() {
-            others.select_nth_unstable_by(partners - 1, |a, b| row[*b].total_cmp(&row[*a]));
+impl<F: Family, P: Process> Overlapping<'_, F, P> {
+    /// Pairs `(keep, end)` whose merges raise the objective, best first; no component is in two of them.
+    pub(super) fn pairs(&self) -> Vec<(usize, usize)> {
+        let k = self.totals.len() / self.family.n_features();
+        let alone: Vec<f64> = (0..k).map(|column| self.family.log_partition(&self.grown(column))).collect();
+        let mut pairs = self.candidates();
+        pairs.retain_mut(|pair| {
+            pair.gain = self.gain(pair, &alone);
+            pair.gain > 0.0
+        });
+        pairs.sort_by(|a, b| b.gain.total_cmp(&a.gain).then((a.keep, a.end).cmp(&(b.keep, b.end))));
+        let mut busy = vec![false; k];
+        // A pair's gain holds for the state it was computed in: each component takes part in one merge a round.
+        pairs.retain(|pair| {
+            let free = !busy[pair.keep] && !busy[pair.end];
+            busy[pair.keep] |= free;
+            busy[pair.end] |= free;
+            free
+        });
+        pairs.into_iter().map(|pair| (pair.keep, pair.end)).collect()
+    }
+
+    /// For each component, the others under which its rows are likeliest.
+    fn candidates(&self) -> Vec<Pair> {
+        let f = self.family.n_features();
+        let k = self.totals.len() / f;
+        let partners = PARTNERS.min(k.saturating_sub(1));
+        let mut pairs = Vec::with_capacity(k * partners);
+        let mut scores = Vec::new();
+        for first in (0..k).step_by(BLOCK) {
+            let last = (first + BLOCK).min(k);
+            scores.clear();
+            scores.resize((last - first) * k, 0.0);
+            rows_times_parameters(&self.totals[first * f..last * f], self.phi, f, &mut scores);
+            for (own, row) in (first..last).zip(scores.chunks_exact(k)) {
+                let mut others: Vec<usize> = (0..k).filter(|&other| other != own).collect();
+                if partners > 0 && partners < others.len() {
+                    others.select_nth_unstable_by(partners - 1, |a, b| row[*b].total_cmp(&row[*a]));
+                }
+                pairs.extend(others[..partners].iter().map(|&other| Pair {
+                    keep: own.min(other),
+                    end: own.max(other),
+                    gain: 0.0,
+                }));
+            }
         }
-        pairs.extend(others[..partners].iter().map(|other| {
-            let (low, high) = (own.min(*other) + first_new, own.max(*other) + first_new);
-            Pair { keep: low, end: high, gain: 0.0 }
-        }));
+        pairs.sort_by_key(|pair| (pair.keep, pair.end));
+        pairs.dedup_by_key(|pair| (pair.keep, pair.end));
+        pairs
     }
-    pairs.sort_by_key(|pair| (pair.keep, pair.end));
-    pairs.dedup_by_key(|pair| (pair.keep, pair.end));
-    pairs
-}
 
-/// The change of the objective if there were `horizon` times the data, all like those at hand.
-fn gain<F: Family, P: Process>(ascent: &Ascent<'_, F, P>, pair: &Pair, horizon: f64) -> f64 {
-    let f = ascent.n_features();
-    let (family, process) = (ascent.posterior().family(), ascent.posterior().process());
-    let grown = |column: usize| -> Vec<f64> {
-        ascent.memory.sums[column * f..(column + 1) * f].iter().map(|s| s * horizon).collect()
-    };
-    let (a, b) = (grown(pair.keep), grown(pair.end));
-    let joined: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a + b).collect();
-    let empty = ascent.columns()[pair.end].log_partition();
-    let likelihood =
-        family.log_partition(&joined) + empty - family.log_partition(&a) - family.log_partition(&b);
-    // The entropy only falls, so certain labels are the most that the other terms can give: most pairs end here.
-    let at_most =
-        process.score(&certain(joined[0])) - process.score(&certain(a[0])) - process.score(&certain(b[0]));
-    if likelihood + at_most.max(0.0) <= 0.0 {
-        return f64::NEG_INFINITY;
+    /// Statistics of a component if there were `horizon` times the data, all like those at hand.
+    fn grown(&self, column: usize) -> Vec<f64> {
+        let f = self.family.n_features();
+        self.totals[column * f..(column + 1) * f].iter().map(|s| s * self.horizon).collect()
     }
-    let [first, second, both] = label_statistics(ascent, pair, horizon);
-    let labels = process.score(&both) - process.score(&first) - process.score(&second);
-    likelihood + labels + both.label_entropy - first.label_entropy - second.label_entropy
-}
 
-fn certain(count: f64) -> LabelStatistics {
-    LabelStatistics { log_p_empty: f64::NEG_INFINITY, expected_count: count, label_entropy: 0.0 }
-}
-
-fn label_statistics<F: Family, P: Process>(
-    ascent: &Ascent<'_, F, P>,
-    pair: &Pair,
-    horizon: f64,
-) -> [LabelStatistics; 3] {
-    let k = ascent.columns().len();
-    let mut labels = [LabelStatistics::default(); 3];
-    for (row_ix, row) in ascent.memory.responsibilities.chunks_exact(k).enumerate() {
-        let (a, b) = (row[pair.keep], row[pair.end]);
-        if a + b > 0.0 {
-            let weight = horizon * ascent.weight(row_ix);
-            labels[0].observe(a, weight);
-            labels[1].observe(b, weight);
-            labels[2].observe(a + b, weight);
+    fn gain(&self, pair: &Pair, alone: &[f64]) -> f64 {
+        let (a, b) = (self.grown(pair.keep), self.grown(pair.end));
+        let joined: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a + b).collect();
+        let empty = self.family.log_partition(&vec![0.0; a.len()]);
+        let likelihood = self.family.log_partition(&joined) + empty - alone[pair.keep] - alone[pair.end];
+        // The entropy only falls, so certain labels are the most that the other terms can give: most pairs end here.
+        let score = |count: f64, log_p_empty: f64| {
+            self.process.score(&LabelStatistics { log_p_empty, expected_count: count, label_entropy: 0.0 })
+        };
+        let certain = |count: f64| score(count, f64::NEG_INFINITY);
+        let at_most = certain(joined[0]) - certain(a[0]) - certain(b[0]);
+        if likelihood + at_most.max(0.0) <= 0.0 {
+            return f64::NEG_INFINITY;
         }
+        let [first, second, both] = self.labels(pair);
+        let labels = score(joined[0], both.log_p_empty)
+            - score(a[0], first.log_p_empty)
+            - score(b[0], second.log_p_empty);
+        likelihood + labels + both.label_entropy - first.label_entropy - second.label_entropy
     }
-    labels
+
+    /// What the rows say of the labels of the two, and of both as one.
+    fn labels(&self, pair: &Pair) -> [LabelStatistics; 3] {
+        let k = self.totals.len() / self.family.n_features();
+        let mut labels = [LabelStatistics::default(); 3];
+        for (row_ix, row) in self.responsibilities.chunks_exact(k).enumerate() {
+            let (a, b) = (row[pair.keep], row[pair.end]);
+            if a + b > 0.0 {
+                let weight = self.horizon * (self.row_weight)(row_ix);
+                labels[0].observe(a, weight);
+                labels[1].observe(b, weight);
+                labels[2].observe(a + b, weight);
+            }
+        }
+        labels
+    }
 }

@@ -60,7 +60,7 @@ pub fn infer<F: Family, P: Process>(
     report.proposed = births.n_components;
     if births.n_components == 0 {
         // Nothing new: the E-step that found that out is the whole inference, and one M-step ends it.
-        ascent.refresh();
+        ascent.accumulate();
         return (ascent.export(), report);
     }
     ascent.open(&births);
@@ -74,4 +74,15 @@ pub fn infer<F: Family, P: Process>(
         ascent.climb(settings, &mut Vec::new());
     }
     (ascent.export(), report)
+}
+
+/// Learns from one minibatch without opening components: one E-step and one M-step.
+pub(super) fn assign<F: Family, P: Process>(
+    posterior: &Posterior<F, P>,
+    batch: &Batch,
+    workspace: &mut Workspace,
+) -> Increment {
+    let mut ascent = Ascent::start(posterior, batch, workspace);
+    ascent.accumulate();
+    ascent.export()
 }

@@ -4,9 +4,11 @@
 
 mod ascent;
 mod birth;
+mod blocks;
 mod bootstrap;
 mod merge;
 mod mixture;
+pub mod upkeep;
 
 pub use bootstrap::{Bootstrap, Outlook, PriorChoice, bootstrap};
 pub use mixture::{InferenceReport, Workspace, infer};

@@ -7,7 +7,7 @@ mod restore;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use component::{Component, Evidence, Expectation};
+pub use component::{Component, Evidence, Expectation, Layers};
 pub use predict::Predictor;
 pub use restore::{Parts, RestoreError};
 
@@ -24,6 +24,7 @@ pub struct Posterior<F, P> {
     pub(crate) components: Vec<Arc<Component>>,
     pub(crate) redirects: Arc<BTreeMap<ComponentId, ComponentId>>,
     pub(crate) mass: f64,
+    pub(crate) pass: u32,
 }
 
 impl<F: Family, P: Process> Posterior<F, P> {
@@ -36,6 +37,7 @@ impl<F: Family, P: Process> Posterior<F, P> {
             components: Vec::new(),
             redirects: Arc::default(),
             mass: 0.0,
+            pass: 0,
         }
     }
 
@@ -67,6 +69,11 @@ impl<F: Family, P: Process> Posterior<F, P> {
     /// Weight of the data that were absorbed.
     pub fn mass(&self) -> f64 {
         self.mass
+    }
+
+    /// The pass over the data, from 0.
+    pub fn pass(&self) -> u32 {
+        self.pass
     }
 
     /// `Σ_k t_k`, which MASS says equals [`Posterior::mass`].

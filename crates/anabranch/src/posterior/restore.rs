@@ -83,6 +83,7 @@ impl<F: Family, P: Process> Posterior<F, P> {
             components: components.into_iter().map(Arc::new).collect(),
             redirects: Arc::new(redirects),
             mass,
+            pass: 0,
         };
         posterior.check_redirects()?;
         let sum = posterior.expected_mass();

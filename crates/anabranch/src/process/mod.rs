@@ -56,6 +56,19 @@ impl LabelStatistics {
         self.label_entropy -= weight * pi * pi.ln();
     }
 
+    /// The statistics of `share` times the data; nothing at all for a share of 0.
+    pub fn scaled(self, share: f64) -> Self {
+        if share <= 0.0 {
+            // 0·(−∞) would be NaN.
+            return Self::default();
+        }
+        Self {
+            log_p_empty: share * self.log_p_empty,
+            expected_count: share * self.expected_count,
+            label_entropy: share * self.label_entropy,
+        }
+    }
+
     /// `P = 1 − e^s`, the probability that the component has at least one datum.
     pub fn probability_occupied(&self) -> f64 {
         // exp_m1 keeps this exact when the component is all but empty.
@@ -122,6 +135,13 @@ mod tests {
     #[test]
     fn a_responsibility_above_one_by_rounding_is_clipped() {
         assert_eq!(observed(&[(1.0 + f64::EPSILON, 1.0)]), observed(&[(1.0, 1.0)]));
+    }
+
+    #[test]
+    fn a_share_of_nothing_is_nothing_even_of_certain_labels() {
+        let certain = observed(&[(1.0, 4.0)]);
+        assert_eq!(certain.scaled(0.0), LabelStatistics::default());
+        assert_eq!(certain.scaled(0.5), observed(&[(1.0, 2.0)]));
     }
 
     #[test]

@@ -1,0 +1,147 @@
+//! The rows that a run remembers: a bounded, uniform sample of all, and the first minibatch whole.
+//!
+//! The sample judges merges and splits of components whose data are long gone; the first minibatch is learned from again
+//! when the model is good. Both are bounded, whatever the length of the stream.
+
+use std::collections::BTreeMap;
+
+use super::BatchId;
+use crate::batch::Batch;
+
+/// Rows of the sample.
+pub const SAMPLE_ROWS: usize = 10_000;
+
+/// Rows that were seen, as many as it takes to look after the model.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    sample: Sample,
+    first: Option<Batch>,
+}
+
+impl Memory {
+    /// Goes on from a stored sample and first minibatch.
+    pub fn restore(sample: Vec<(u64, Vec<f64>)>, first: Option<Batch>) -> Self {
+        Self { sample: Sample { rows: sample.into_iter().collect() }, first }
+    }
+
+    /// The sample, each row with its key, in the order of the keys.
+    pub fn sample(&self) -> impl ExactSizeIterator<Item = (u64, &[f64])> {
+        self.sample.rows.iter().map(|(key, row)| (*key, row.as_slice()))
+    }
+
+    /// The sample as a batch; `None` while it is empty.
+    pub fn sampled_rows(&self) -> Option<Batch> {
+        let dimensions = self.sample.rows.values().next()?.len();
+        let values = self.sample.rows.values().flatten().copied().collect();
+        Batch::new(dimensions, values).ok()
+    }
+
+    /// The first minibatch, until it has been learned from again.
+    pub fn first(&self) -> Option<&Batch> {
+        self.first.as_ref()
+    }
+
+    pub(crate) fn remember_first(&mut self, batch: Batch) {
+        self.first = Some(batch);
+    }
+
+    pub(crate) fn forget_first(&mut self) {
+        self.first = None;
+    }
+
+    pub(super) fn offer(&mut self, id: BatchId, batch: &Batch) {
+        self.sample.offer(id, batch);
+    }
+}
+
+/// The rows with the smallest keys. The key of a row is drawn from its place in the stream alone, so that the sample is
+/// uniform and the same in whatever order the minibatches come; a row of weight `w` counts like `w` rows.
+#[derive(Clone, Debug, Default)]
+struct Sample {
+    rows: BTreeMap<u64, Vec<f64>>,
+}
+
+impl Sample {
+    fn offer(&mut self, id: BatchId, batch: &Batch) {
+        let mut highest = self.highest();
+        for (ix, row) in batch.rows().enumerate() {
+            let weight = batch.weights().map_or(1.0, |weights| weights[ix]);
+            let Some(key) = key(id, ix, weight) else { continue };
+            if key >= highest {
+                continue;
+            }
+            self.rows.insert(key, row.to_vec());
+            if self.rows.len() > SAMPLE_ROWS {
+                self.rows.pop_last();
+            }
+            highest = self.highest();
+        }
+    }
+
+    fn highest(&self) -> u64 {
+        match self.rows.last_key_value() {
+            Some((key, _)) if self.rows.len() >= SAMPLE_ROWS => *key,
+            _ => u64::MAX,
+        }
+    }
+}
+
+/// Order statistics of exponential variates with rate `w` are a weighted sample; their bits sort like their values.
+fn key(id: BatchId, row: usize, weight: f64) -> Option<u64> {
+    // SplitMix64 of the place: neighbours get unrelated keys.
+    let mut z = id.0.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(row as u64 + 1);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9).wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^= z >> 31;
+    let uniform = ((z >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+    let variate = -uniform.ln() / weight;
+    (weight > 0.0 && variate.is_finite()).then(|| variate.to_bits())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offered(order: &[u64]) -> Memory {
+        let mut memory = Memory::default();
+        for id in order {
+            let values = (0..3000).map(|row| (3000 * id + row) as f64).collect();
+            memory.offer(BatchId(*id), &Batch::new(1, values).unwrap());
+        }
+        memory
+    }
+
+    #[test]
+    fn the_sample_is_bounded_uniform_and_blind_to_the_order() {
+        let memory = offered(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        let rows = memory.sampled_rows().unwrap();
+        assert_eq!(rows.n_rows(), SAMPLE_ROWS);
+        assert_eq!(Some(&rows), offered(&[7, 3, 9, 0, 1, 8, 2, 6, 5, 4]).sampled_rows().as_ref());
+        // Each tenth of the stream has a tenth of the sample, within five standard deviations.
+        for tenth in 0..10 {
+            let range = f64::from(3000 * tenth)..f64::from(3000 * (tenth + 1));
+            let count = rows.values().iter().filter(|value| range.contains(value)).count() as f64;
+            assert!((count - 1000.0).abs() < 5.0 * 900.0_f64.sqrt(), "{tenth}: {count}");
+        }
+    }
+
+    #[test]
+    fn rows_of_weight_three_are_sampled_three_times_as_often() {
+        let mut memory = Memory::default();
+        for id in 0..20 {
+            let values: Vec<f64> = (0..3000).map(|row| f64::from(row % 2)).collect();
+            let weights = values.iter().map(|odd| 1.0 + 2.0 * odd).collect();
+            memory.offer(BatchId(id), &Batch::new(1, values).unwrap().with_weights(weights).unwrap());
+        }
+        let odd = memory.sampled_rows().unwrap().values().iter().sum::<f64>();
+        assert!((odd / SAMPLE_ROWS as f64 - 0.75).abs() < 0.04, "{odd}");
+    }
+
+    #[test]
+    fn few_rows_are_all_remembered() {
+        let mut memory = Memory::default();
+        memory.offer(BatchId(0), &Batch::new(2, vec![1.0, 2.0, 3.0, 4.0]).unwrap());
+        assert_eq!(memory.sample().len(), 2);
+        assert!(Memory::default().sampled_rows().is_none());
+    }
+}

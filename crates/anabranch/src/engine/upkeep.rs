@@ -1,0 +1,82 @@
+//! When the model is looked after: whenever the data have doubled, and at the end.
+//!
+//! Whoever brings the minibatch that crosses the line does it, in its own turn, so that a deterministic run stays one;
+//! the others go on meanwhile. Every change is a journal entry like any other.
+
+use std::sync::Mutex;
+
+use super::Config;
+use crate::central::{Central, Entry};
+use crate::family::Family;
+use crate::infer::{PriorChoice, Workspace, upkeep};
+use crate::process::Process;
+
+/// The first line, in weight of data; the next ones are at twice, four times … of it.
+const FIRST_LINE: f64 = 1000.0;
+
+/// While the stream goes on, a merge must still be right when the data have doubled again.
+const HORIZON: f64 = 2.0;
+
+/// One at a time.
+#[derive(Debug, Default)]
+pub(super) struct Upkeep {
+    busy: Mutex<()>,
+}
+
+impl Upkeep {
+    /// Looks after the model if the last `added` weight crossed a line.
+    pub(super) fn after<F: Family, P: Process>(&self, central: &Central<F, P>, config: &Config, added: f64) {
+        let snapshot = central.snapshot();
+        let mass = snapshot.mass();
+        // A further pass does not grow the data; the model is looked after at its end.
+        if snapshot.pass() > 0 {
+            return;
+        }
+        let lines = |mass: f64| (mass / FIRST_LINE).log2().floor();
+        if mass < FIRST_LINE || lines(mass) == lines(mass - added) {
+            return;
+        }
+        if let Ok(_turn) = self.busy.try_lock() {
+            estimate_prior(central, config);
+            merge(central, HORIZON);
+        }
+    }
+}
+
+/// Ends a run whose stream has ended: the first rows again, the prior again, and every merge that the data support.
+pub fn finish<F: Family, P: Process>(central: &Central<F, P>, config: &Config) {
+    estimate_prior(central, config);
+    replace_first(central);
+    estimate_prior(central, config);
+    merge(central, 1.0);
+}
+
+fn estimate_prior<F: Family, P: Process>(central: &Central<F, P>, config: &Config) {
+    if config.prior == PriorChoice::Given {
+        return;
+    }
+    let snapshot = central.snapshot();
+    if let Some(family) = upkeep::refit(&snapshot) {
+        let process = snapshot.process().clone();
+        central.append(&Entry::Prior { family, process }).expect("a prior is never void");
+    }
+}
+
+fn merge<F: Family, P: Process>(central: &Central<F, P>, horizon: f64) {
+    let Some(sample) = central.remembered(|memory| memory.sampled_rows()) else { return };
+    for (id, into) in upkeep::merges(&central.snapshot(), &sample, horizon) {
+        let now = central.snapshot();
+        // Somebody else may have ended one of the two in the meantime: then the merge was not judged.
+        if now.position(id).is_some() && now.position(now.resolve(into)).is_some() {
+            let _ = central.append(&Entry::Retire { id, into });
+        }
+    }
+}
+
+fn replace_first<F: Family, P: Process>(central: &Central<F, P>) {
+    let Some(first) = central.remembered(|memory| memory.first().cloned()) else { return };
+    let evidence = upkeep::look_again(&central.snapshot(), &first, &mut Workspace::default());
+    let replaced = central.append(&Entry::Replace { mass: first.mass(), evidence });
+    debug_assert!(replaced.is_ok(), "{replaced:?}");
+    central.remembered(|memory| memory.forget_first());
+}

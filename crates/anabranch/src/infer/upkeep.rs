@@ -1,0 +1,162 @@
+//! Looking after the model while the stream goes on: the prior again, merges, and the first rows again.
+//!
+//! Nothing here changes a posterior. Each function looks at a snapshot and says what could be better; the engine makes
+//! journal entries of it.
+
+use super::merge::Overlapping;
+use super::{Increment, Workspace, mixture};
+use crate::batch::Batch;
+use crate::family::{Family, Partition};
+use crate::identify::ComponentId;
+use crate::math::product::rows_times_parameters;
+use crate::math::softmax::softmax_rows;
+use crate::math::special::digamma;
+use crate::posterior::{Evidence, Posterior};
+use crate::process::Process;
+
+/// Steps of type-II maximum likelihood at a time.
+const PRIOR_STEPS: usize = 3;
+
+/// Rounds of merges at a time; a component takes part in one merge a round.
+const MERGE_ROUNDS: usize = 12;
+
+/// Rows that are looked at in one piece.
+const PIECE_ROWS: usize = 2500;
+
+/// The family with its prior estimated anew from the components that are large enough to tell; `None` when they are too
+/// few or the family has no estimate.
+pub fn refit<F: Family, P: Process>(posterior: &Posterior<F, P>) -> Option<F> {
+    let enough = enough_to_tell(posterior.family());
+    let components: Vec<&[f64]> = posterior
+        .components()
+        .iter()
+        .map(|component| component.evidence().stats.as_slice())
+        .filter(|stats| stats[0] >= enough)
+        .collect();
+    let mut fitted = posterior.family().refit(&components, Partition::Clusters)?;
+    for _ in 1..PRIOR_STEPS {
+        fitted = fitted.refit(&components, Partition::Clusters)?;
+    }
+    Some(fitted)
+}
+
+/// Rows that a component needs to say something about the prior.
+pub(super) fn enough_to_tell<F: Family>(family: &F) -> f64 {
+    3.0 + family.dimensions() as f64 / 2.0
+}
+
+/// Merges `(ends, into)`, in this order, that raise the objective of `horizon` times the data. The sample stands for all
+/// rows when the overlap of components is judged.
+pub fn merges<F: Family, P: Process>(
+    posterior: &Posterior<F, P>,
+    sample: &Batch,
+    horizon: f64,
+) -> Vec<(ComponentId, ComponentId)> {
+    let family = posterior.family();
+    let f = family.n_features();
+    let living: Vec<usize> = (0..posterior.components().len())
+        .filter(|ix| posterior.process().existing_mass(&posterior.components()[*ix].evidence().labels) > 0.0)
+        .collect();
+    let mut ids: Vec<ComponentId> = living.iter().map(|ix| posterior.components()[*ix].id()).collect();
+    let mut totals: Vec<f64> = Vec::with_capacity(ids.len() * f);
+    let mut phi: Vec<f64> = Vec::with_capacity(ids.len() * f);
+    for component in living.iter().map(|ix| &posterior.components()[*ix]) {
+        totals.extend_from_slice(&component.evidence().stats);
+        phi.extend_from_slice(&component.expectation(family).phi);
+    }
+    let mut responsibilities = responsibilities(posterior, sample, &phi, &living);
+    let row_weight = posterior.mass() / sample.n_rows() as f64;
+    let mut merged = Vec::new();
+    for _ in 0..MERGE_ROUNDS {
+        let pairs = Overlapping {
+            family,
+            process: posterior.process(),
+            totals: &totals,
+            phi: &phi,
+            responsibilities: &responsibilities,
+            row_weight: &|_| row_weight,
+            horizon,
+        }
+        .pairs();
+        if pairs.is_empty() {
+            break;
+        }
+        let k = ids.len();
+        let mut stays = vec![true; k];
+        for &(keep, end) in &pairs {
+            stays[end] = false;
+            merged.push((ids[end], ids[keep]));
+            for i in 0..f {
+                totals[keep * f + i] += totals[end * f + i];
+            }
+            family.expected_natural(&totals[keep * f..(keep + 1) * f], &mut phi[keep * f..(keep + 1) * f]);
+            for row in responsibilities.chunks_exact_mut(k) {
+                row[keep] += row[end];
+            }
+        }
+        retain_chunks(&mut ids, 1, &stays);
+        retain_chunks(&mut totals, f, &stays);
+        retain_chunks(&mut phi, f, &stays);
+        let columns: Vec<bool> = std::iter::repeat_n(&stays, sample.n_rows()).flatten().copied().collect();
+        retain_chunks(&mut responsibilities, 1, &columns);
+    }
+    merged
+}
+
+/// Keeps the chunks of `len` values whose flag is set.
+fn retain_chunks<T: Copy>(values: &mut Vec<T>, len: usize, flags: &[bool]) {
+    let mut to = 0;
+    for (from, _) in flags.iter().enumerate().filter(|(_, flag)| **flag) {
+        values.copy_within(from * len..(from + 1) * len, to * len);
+        to += 1;
+    }
+    values.truncate(to * len);
+}
+
+/// One E-step of the sample on these components.
+fn responsibilities<F: Family, P: Process>(
+    posterior: &Posterior<F, P>,
+    sample: &Batch,
+    phi: &[f64],
+    components: &[usize],
+) -> Vec<f64> {
+    let (family, k) = (posterior.family(), components.len());
+    let f = family.n_features();
+    let ln_weights: Vec<f64> = components
+        .iter()
+        .map(|ix| digamma(posterior.process().existing_mass(&posterior.components()[*ix].evidence().labels)))
+        .collect();
+    let mut features = vec![0.0; sample.n_rows() * f];
+    for (row, out) in sample.rows().zip(features.chunks_exact_mut(f)) {
+        family.features(row, out);
+    }
+    let mut scores = vec![0.0; sample.n_rows() * k];
+    if k == 0 {
+        return scores;
+    }
+    rows_times_parameters(&features, phi, f, &mut scores);
+    for row in scores.chunks_exact_mut(k) {
+        row.iter_mut().zip(&ln_weights).for_each(|(score, weight)| *score += weight);
+    }
+    softmax_rows(&mut scores, k, &mut vec![0.0; sample.n_rows()]);
+    scores
+}
+
+/// What rows that were absorbed long ago say to the posterior of today: evidence for known components alone.
+pub fn look_again<F: Family, P: Process>(
+    posterior: &Posterior<F, P>,
+    rows: &Batch,
+    workspace: &mut Workspace,
+) -> Vec<(ComponentId, Evidence)> {
+    let mut found: Vec<(ComponentId, Evidence)> = Vec::new();
+    for piece in rows.pieces(PIECE_ROWS) {
+        let Increment { existing, .. } = mixture::assign(posterior, &piece, workspace);
+        for (id, evidence) in existing {
+            match found.binary_search_by_key(&id, |(known, _)| *known) {
+                Ok(ix) => found[ix].1.absorb(&evidence),
+                Err(ix) => found.insert(ix, (id, evidence)),
+            }
+        }
+    }
+    found
+}
