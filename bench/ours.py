@@ -57,7 +57,9 @@ def check(binary: Path, data: Data, model: Path, density: float) -> None:
     counts = np.array([part["count"] for part in parts])
     degrees, kappas = base["dof"] + counts, base["kappa"] + counts
     covariances = np.array([part["covariance"] for part in parts]).reshape(-1, dimension, dimension)
-    scatters = covariances * (degrees - dimension - 1)[:, None, None]
+    # Where there is no expected covariance, the program shows the scatter over the degrees of freedom.
+    excess = degrees - dimension - 1
+    scatters = covariances * np.where(excess > 0, excess, degrees)[:, None, None]
     weights = np.append(counts[:-1], shown["alpha"]) / (counts.sum() + shown["alpha"])
     joint = score.student_mixture(data.test, weights, np.array([part["mean"] for part in parts]), kappas, degrees, scatters)
     again = score.mean_density(joint)

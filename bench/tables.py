@@ -62,6 +62,10 @@ def figure(value: float, places: int = 3) -> str:
     return f"{value:.{places}f}".replace("-", "−")
 
 
+def plural(number: int, name: str) -> str:
+    return f"{number} {name}" + ("" if number == 1 else "s")
+
+
 def met(*conditions: bool) -> str:
     return "met" if all(conditions) else "**missed**"
 
@@ -119,7 +123,7 @@ def true_prior(result: dict) -> list[tuple[str, ...]]:
             97 <= counts <= 103,
             not first or column.excess("truth") >= first.excess("truth") - NOISE,
         )
-        label = f"2-D, true prior, {variant}, {len(column.figures)} draws"
+        label = f"2-D, true prior, {variant}, {plural(len(column.figures), 'draw')}"
         ours = f"{synthetic_text(column)} (mean {counts:.1f}), {column.seconds():.2g} CPU-s"
         rows.append((label, f"{rival_text(result)}; authors' program: dLL −0.10, 81 clusters", ours, "dLL ≥ −0.010, ARI ≥ 0.93, 97–103 components, as W = 1", good))
     return rows
@@ -165,7 +169,7 @@ def synthetic_rows(
         quick, seconds = twentieth(result, column)
         # Refinement reads the data five times: the time is a target of one pass only.
         good = met(*checks(column), quick or not timed or variant == "refined")
-        name = f"{label}, {variant}, {len(column.figures)} draws"
+        name = f"{label}, {variant}, {plural(len(column.figures), 'draw')}"
         rows.append((name, rival_text(result), f"{synthetic_text(column)}, {seconds}", target, good))
     return rows
 
@@ -180,7 +184,7 @@ def mnist(result: dict) -> list[tuple[str, ...]]:
         alike = refined or not one or column.density() >= one.density() - 0.1
         target = f"≥ {figure(least, 2)}" + ("" if refined else ", drop ≤ 0.1 from W = 1") + f", ≤ {limit:.1f} CPU-s"
         good = met(column.density() >= least, alike, column.seconds() <= limit)
-        rows.append((f"MNIST-PCA20, {variant}, {len(column.figures)} seeds", rival_text(result), real_text(column), target, good))
+        rows.append((f"MNIST-PCA20, {variant}, {plural(len(column.figures), 'seed')}", rival_text(result), real_text(column), target, good))
     return rows
 
 
@@ -191,7 +195,7 @@ def mnist_sorted(result: dict) -> list[tuple[str, ...]]:
         refined = variant == "refined"
         good = "–" if refined else met(column.density() >= -19.0)
         target = "–" if refined else "≥ −19.0"
-        rows.append((f"MNIST-PCA20 sorted by digit, {variant}, {len(column.figures)} seeds", "recipe: −19.35, −18.7 after 3 passes", real_text(column), target, good))
+        rows.append((f"MNIST-PCA20 sorted by digit, {variant}, {plural(len(column.figures), 'seed')}", "recipe: −19.35, −18.7 after 3 passes", real_text(column), target, good))
     return rows
 
 
@@ -209,7 +213,7 @@ def natural(result: dict) -> list[tuple[str, ...]]:
         if column.figures[0]["agreement"] is not None:
             ours += f", ARI with the labels {column.agreement():.2f}"
         n, d = result["draws"][0]["rows"]
-        label = f"{result['case']} ({n:,} × {d}), {len(column.figures)} draws"
+        label = f"{result['case']} ({n:,} × {d}), {plural(len(column.figures), 'draw')}"
         failure = next((draw["rival"]["failure"] for draw in result["draws"] if "failure" in draw.get("rival", {})), None)
         if not pairs:
             rows.append((label, f"fails: {failure}" if failure else "not run", ours, "at least equal", "met" if failure else "–"))
