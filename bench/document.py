@@ -56,14 +56,14 @@ def write(results: list[dict], binary: Path, docs: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     made = [result for result in results if result["draws"][0]["bounds"] and result["case"] != "2d-true-prior"]
     found = [result for result in results if not result["draws"][0]["bounds"]]
-    pictures.maps([r for r in made if r["case"] == "2d"], binary, folder / "plane.svg", 1)
+    pictures.maps([r for r in made if r["case"] == "2d"], binary, folder / "plane.svg", 1, 5.5)
     pictures.shortfall(made, folder / "shortfall.svg")
-    pictures.maps(found, binary, folder / "real.svg", 4)
+    pictures.maps(found, binary, folder / "real.svg", 4, 2.6)
     pictures.against_components(found, folder / "components.svg")
     text = HEAD + tables.markdown(results)
     for name, caption in (
         ("shortfall", "First draw of each synthetic case: how far below the true mixture"),
-        ("plane", "2-D, first draw: the true clusters (grey) and the components found with all defaults (blue), at two standard deviations"),
+        ("plane", "2-D, first draw: the true clusters (yellow) and the components found with all defaults (blue), at two standard deviations"),
         ("real", "Real data in two columns or the two leading principal directions, with the components found (at most the 400 largest)"),
         ("components", "Real data: from scikit-learn (orange) to anabranch (blue)"),
     ):

@@ -36,7 +36,7 @@ def ellipses(axes: plt.Axes, means: np.ndarray, covariances: np.ndarray, colour:
     axes.add_collection(
         EllipseCollection(
             sizes[:, 1], sizes[:, 0], angles, units="xy", offsets=means, offset_transform=axes.transData,
-            facecolors="none", edgecolors=colour, linewidths=width,
+            facecolors="none", edgecolors=colour, linewidths=width, alpha=float(np.clip(60 / len(means), 0.25, 1)),
         )
     )
 
@@ -50,8 +50,8 @@ def panel(axes: plt.Axes, title: str, rows: np.ndarray, shown: dict, truth: dict
         centre = rows.mean(axis=0)
         axis = np.linalg.svd(rows - centre, full_matrices=False)[2][:2].T
     plane = (rows - centre) @ axis
-    axes.scatter(*plane.T, s=1, color="#c9ced6", rasterized=True, linewidths=0)
-    for covered, colour, width in ((truth, GREY, 2.2), (shown, OURS, 0.7)):
+    axes.scatter(*plane.T, s=6 if len(rows) < 500 else 1.5, color="#9aa3af", rasterized=True, linewidths=0)
+    for covered, colour, width in ((truth, "#e0a030", 2.0), (shown, OURS, 0.7)):
         if covered:
             means = (np.asarray(covered["means"]) - centre) @ axis
             covariances = axis.T @ np.asarray(covered["covariances"]) @ axis
@@ -78,13 +78,13 @@ def first_fit(result: dict) -> dict | None:
     return next(iter(result["draws"][0]["ours"].values()), None)
 
 
-def maps(results: list[dict], binary: Path, path: Path, columns: int) -> None:
+def maps(results: list[dict], binary: Path, path: Path, columns: int, size: float) -> None:
     """A panel for each case."""
     results = [result for result in results if first_fit(result)]
     if not results:
         return
     lines = -(-len(results) // columns)
-    figure, grid = plt.subplots(lines, columns, figsize=(2.6 * columns, 2.4 * lines), squeeze=False, layout="constrained")
+    figure, grid = plt.subplots(lines, columns, figsize=(size * columns, 0.92 * size * lines), squeeze=False, layout="constrained")
     for axes in grid.flat[len(results) :]:
         axes.axis("off")
     for axes, result in zip(grid.flat, results):
@@ -139,5 +139,6 @@ def against_components(results: list[dict], path: Path) -> None:
         return
     axes.set(xscale="log", xlabel="components with at least one row", ylabel="nats per held-out row\nabove scikit-learn (orange)")
     axes.set_yscale("symlog", linthresh=0.1)
+    axes.margins(0.12)
     axes.axhline(0, color=GREY, lw=0.5)
     save(figure, path)
