@@ -62,6 +62,11 @@ def figure(value: float, places: int = 3) -> str:
     return f"{value:.{places}f}".replace("-", "−")
 
 
+def cpu(seconds: float) -> str:
+    """Processor seconds with two digits at least."""
+    return f"{seconds:.0f} CPU-s" if seconds >= 10 else f"{seconds:.2g} CPU-s"
+
+
 def plural(number: int, name: str) -> str:
     return f"{number} {name}" + ("" if number == 1 else "s")
 
@@ -86,7 +91,7 @@ def rival_text(result: dict) -> str:
     text = f"dLL {figure(rival['density'] - base)}" if base is not None else figure(rival["density"])
     if rival["agreement"] is not None:
         text += f", ARI {rival['agreement']:.3f}"
-    text += f", {rival['components']} components, {rival['cpu_seconds']:.3g} CPU-s"
+    text += f", {rival['components']} components, {cpu(rival['cpu_seconds'])}"
     return text + ("" if rival["converged"] else ", not converged")
 
 
@@ -94,9 +99,9 @@ def twentieth(result: dict, column: Column) -> tuple[bool, str]:
     """Whether a fit takes a twentieth of the rival's processor time."""
     rival = first_rival(result)
     if rival is None:
-        return True, f"{column.seconds():.2g} CPU-s"
+        return True, f"{cpu(column.seconds())}"
     share = rival["cpu_seconds"] / column.seconds()
-    return share >= 20, f"{column.seconds():.2g} CPU-s (1/{share:.0f} of the rival's)"
+    return share >= 20, f"{cpu(column.seconds())} (1/{share:.0f} of the rival's)"
 
 
 def variants(result: dict) -> list[str]:
@@ -124,7 +129,7 @@ def true_prior(result: dict) -> list[tuple[str, ...]]:
             not first or column.excess("truth") >= first.excess("truth") - NOISE,
         )
         label = f"2-D, true prior, {variant}, {plural(len(column.figures), 'draw')}"
-        ours = f"{synthetic_text(column)} (mean {counts:.1f}), {column.seconds():.2g} CPU-s"
+        ours = f"{synthetic_text(column)} (mean {counts:.1f}), {cpu(column.seconds())}"
         rows.append((label, f"{rival_text(result)}; authors' program: dLL −0.10, 81 clusters", ours, "dLL ≥ −0.010, ARI ≥ 0.93, 97–103 components, as W = 1", good))
     return rows
 
@@ -200,7 +205,7 @@ def mnist_sorted(result: dict) -> list[tuple[str, ...]]:
 
 
 def real_text(column: Column) -> str:
-    return f"{figure(column.density())}, {column.components()} components, {column.seconds():.2g} CPU-s"
+    return f"{figure(column.density())}, {column.components()} components, {cpu(column.seconds())}"
 
 
 def natural(result: dict) -> list[tuple[str, ...]]:
@@ -219,7 +224,7 @@ def natural(result: dict) -> list[tuple[str, ...]]:
             rows.append((label, f"fails: {failure}" if failure else "not run", ours, "at least equal", "met" if failure else "–"))
             continue
         gain = mean(mine - theirs["density"] for mine, theirs in pairs)
-        theirs = f"{figure(mean(r['density'] for _, r in pairs))}, {rival_range(pairs)} components, {mean(r['cpu_seconds'] for _, r in pairs):.2g} CPU-s"
+        theirs = f"{figure(mean(r['density'] for _, r in pairs))}, {rival_range(pairs)} components, {cpu(mean(r['cpu_seconds'] for _, r in pairs))}"
         if not all(r["converged"] for _, r in pairs):
             theirs += ", not converged"
         rows.append((label, theirs, ours, "at least equal", met(gain >= 0) + f" ({'+' if gain >= 0 else ''}{figure(gain)})"))
