@@ -30,8 +30,8 @@ def measure(binary: Path, data: Data, seed: int, flags: list[str], model: Path) 
     if run.returncode != 0:
         raise Missing(run.stderr.strip().splitlines()[0] if run.stderr.strip() else f"exit code {run.returncode}")
     result = json.loads(run.stdout)
-    check(binary, data, model, result["test_log_likelihood"])
     return {
+        "checked": check(binary, data, model, result["test_log_likelihood"]),
         "density": result["test_log_likelihood"],
         "agreement": result["adjusted_rand"],
         "components": result["effective_components"],
@@ -46,12 +46,15 @@ def inspect(binary: Path, model: Path) -> dict:
     return json.loads(subprocess.run([binary, "inspect", model, "--json"], capture_output=True, text=True, check=True).stdout)
 
 
-def check(binary: Path, data: Data, model: Path, density: float) -> None:
-    """Fails when the Student-t mixture of the model's components does not give the density that the program reported."""
+def check(binary: Path, data: Data, model: Path, density: float) -> bool:
+    """Fails when the Student-t mixture of the model's components does not give the density that the program reported.
+
+    False when the program does not say what its prior is in the units of the data.
+    """
     shown = inspect(binary, model)
     base = shown.get("prior_summary")
     if base is None:
-        return
+        return False
     dimension = data.train.shape[1]
     parts = [*shown["components"], base | {"count": 0.0}]
     counts = np.array([part["count"] for part in parts])
@@ -65,3 +68,4 @@ def check(binary: Path, data: Data, model: Path, density: float) -> None:
     again = score.mean_density(joint)
     if not abs(again - density) <= TOLERANCE * max(1.0, abs(density)):
         raise AssertionError(f"{model}: the program reports a density of {density}, its components give {again}")
+    return True
