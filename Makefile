@@ -81,6 +81,19 @@ $(DENY):
 bench: ## Run the benchmarks
 	$(CARGO) bench -p anabranch --locked
 
+BENCH := target/quality/venv
+# Folder with the real data that no package brings, for `make bench-quality`.
+DATA ?=
+
+.PHONY: bench-quality
+bench-quality: $(BENCH)/installed ## Measure the quality of fits next to scikit-learn, and write docs/quality.md
+	$(BENCH)/bin/python bench/quality.py --write --fresh $(if $(DATA),--data $(DATA))
+
+$(BENCH)/installed: bench/requirements.txt
+	python3 -m venv $(BENCH)
+	$(BENCH)/bin/pip install --quiet --requirement $<
+	touch $@
+
 .PHONY: demo
 demo: ## Fit the synthetic stream of the paper and write a report
 	$(CARGO) run --release --locked --bin anabranch -- demo

@@ -65,6 +65,7 @@
 //! | [`identify`] | which new component of a worker is which new component of the centre? |
 //! | [`central`] | in which order do increments join, and which of them count? |
 //! | [`engine`] | who runs when? |
+//! | [`diagnose`] | what is doubtful about a posterior? |
 //! | [`metric`] | how well does a clustering agree with known labels? |
 //! | [`math`] | what is computed in the innermost loops? |
 //!
@@ -90,6 +91,7 @@
 
 pub mod batch;
 pub mod central;
+pub mod diagnose;
 pub mod engine;
 pub mod family;
 pub mod identify;
