@@ -15,9 +15,10 @@ use anabranch_io::model::{Model, Provenance};
 use anabranch_io::{Schema, Source};
 
 use super::checkpoint::Checkpoints;
+use super::method::Method;
 use super::progress::Progress;
 use super::trace::Trace;
-use super::watch::{Evaluation, Watch, Watched};
+use super::watch::{Counting, Evaluation, Watch, Watched};
 use crate::args::{BoundKind, EngineArgs, OnOff, OutputArgs, ScheduleKind};
 use crate::failure::Failure;
 use crate::fit::describe;
@@ -42,6 +43,8 @@ pub struct Setup<'a> {
     pub source: Box<dyn Source>,
     /// What to do with rows outside the family's domain.
     pub filter: DomainFilter,
+    /// The algorithm.
+    pub method: Method,
     /// Makes the family from the first rows.
     pub family: &'a FamilyBuilder<'a>,
     /// Whether the family's prior is only a first guess.
@@ -125,7 +128,7 @@ fn process(args: &EngineArgs) -> Result<Dirichlet, Failure> {
     Dirichlet::new(args.alpha, bound).map_err(|error| Failure::input(format!("--alpha: {error}")))
 }
 
-/// Runs a stream through the engine and writes what was asked for while it goes on.
+/// Runs a stream through the algorithm and writes what was asked for while it goes on.
 pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<Finished, Failure> {
     stop::listen();
     check_places(output)?;
@@ -149,7 +152,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         skipped_rows: 0,
         matchings: 0,
         conflicts: 0,
-        algorithm: "sda".into(),
+        algorithm: setup.method.name().into(),
     };
     let absorbed_before = setup.resumed.as_ref().map_or(0, |model| model.fold.absorbed().len());
     let central = match setup.resumed {
@@ -183,19 +186,24 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     let evaluation = if setup.test.is_some() { Evaluation::Wanted } else { Evaluation::None };
     let mut observer =
         Watch::new(&watch, trace, progress, evaluation, setup.checkpoints, provenance).after(absorbed_before);
-    let mut flow = Flow::Continue;
-    if bootstrap > 0 && central.snapshot().version() == 0 {
-        flow = engine::bootstrap(&central, &mut stream, &config, &mut observer)?;
-    }
-    let ran = match flow {
-        Flow::Continue => engine::run(&central, &mut stream, &config, &mut observer),
-        Flow::Stop => Ok(()),
+    let (ran, fold) = match &setup.method {
+        Method::Sda => {
+            let ran = through_engine(&central, &mut stream, &config, bootstrap, &mut observer);
+            (ran, central.checkpoint())
+        }
+        Method::Rival(rival) => {
+            observer = observer.counting(Counting::Names);
+            match rival.fit(&central, &mut stream, &config, bootstrap, &mut observer) {
+                Ok(fold) => (Ok(()), fold),
+                Err(failure) => (Err(failure), central.checkpoint()),
+            }
+        }
     };
     let skipped = stream.skipped_rows();
     let Watched { mut trace, mut provenance, checkpoints, stopped, failure, moments } = observer.finish();
     provenance.skipped_rows = skipped;
     provenance.schema = stream.schema().clone();
-    let model = finalised(Model { provenance, fold: central.checkpoint() });
+    let model = finalised(Model { provenance, fold });
     let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
     // What was learned is kept also when the input turned out bad halfway: the state first, then the error.
     if let Some(checkpoints) = &checkpoints {
@@ -221,6 +229,23 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     trace.conclude(seconds, &model, test_log_likelihood)?;
     let sample = stream.take_sample();
     Ok(Finished { model, seconds, cpu_seconds, minibatches, trace, test_log_likelihood, sample, stopped })
+}
+
+/// The first minibatch alone where there is one to come, and then the workers.
+fn through_engine(
+    central: &Central<AnyFamily, Dirichlet>,
+    stream: &mut Minibatches,
+    config: &Config,
+    bootstrap: usize,
+    observer: &mut Watch<'_>,
+) -> Result<(), Failure> {
+    if bootstrap > 0
+        && central.snapshot().version() == 0
+        && engine::bootstrap(central, stream, config, observer)? == Flow::Stop
+    {
+        return Ok(());
+    }
+    engine::run(central, stream, config, observer)
 }
 
 /// Rows are unweighted here, so the mass is their number.
