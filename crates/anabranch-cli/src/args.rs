@@ -33,9 +33,8 @@ pub enum Command {
     Sample(SampleArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
-    /// The paper's figures and table
-    #[command(hide = true)]
-    Experiment(Later),
+    /// Repeat the paper's figures and table: data files, pictures and a page
+    Experiment(ExperimentArgs),
     /// Publish minibatches to a cluster
     #[command(hide = true)]
     Submit(Later),
@@ -144,15 +143,15 @@ pub enum Algorithm {
     /// Streaming, distributed, asynchronous (the paper's)
     #[default]
     Sda,
-    /// Batch variational inference (not in this build yet)
+    /// Batch variational inference, truncated (Blei and Jordan 2006)
     Batch,
-    /// Stochastic variational inference (not in this build yet)
+    /// Stochastic variational inference, truncated (Hoffman et al. 2013)
     Svi,
-    /// Memoized online variational inference (not in this build yet)
+    /// Memoized online variational inference (Hughes and Sudderth 2013)
     Movb,
-    /// Sequential variational approximation (not in this build yet)
+    /// Sequential variational approximation (Lin 2013)
     Sva,
-    /// Sub-cluster splits Markov chain (not in this build yet)
+    /// Sub-cluster splits Markov chain (Chang and Fisher 2013)
     Subcluster,
 }
 
@@ -265,9 +264,12 @@ pub struct FitArgs {
     /// Nonparametric model
     #[arg(long, value_name = "MODEL", default_value = "dp")]
     pub model: ModelKind,
-    /// Algorithm
+    /// Algorithm; all but sda hold the rows in memory
     #[arg(long, value_name = "NAME", default_value = "sda")]
     pub algorithm: Algorithm,
+    /// Other algorithms.
+    #[command(flatten)]
+    pub rival: RivalArgs,
     /// Discount of a Pitman–Yor process (not in this build yet)
     #[arg(long, allow_hyphen_values = true, value_name = "D")]
     pub discount: Option<f64>,
@@ -302,6 +304,23 @@ pub struct FitArgs {
     /// Output.
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+/// What only the algorithms other than sda understand.
+#[derive(Args, Clone, Debug, PartialEq)]
+pub struct RivalArgs {
+    /// The most components of every algorithm but sda
+    #[arg(long, value_name = "K", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub truncation: u32,
+    /// Iterations (batch), passes (svi), laps (movb) or sweeps (subcluster) at most [default: 100, 10, 20, 100]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub iterations: Option<u32>,
+    /// Delay τ of svi's rate (t + τ)^-κ
+    #[arg(long, value_name = "TAU", default_value_t = 10.0)]
+    pub rate_delay: f64,
+    /// Power κ of svi's rate: above 0.5 and up to 1 for convergence
+    #[arg(long, value_name = "KAPPA", default_value_t = 0.5)]
+    pub rate_power: f64,
 }
 
 /// The prior of the components, in the units of the data.
@@ -339,6 +358,50 @@ pub enum PriorKind {
     /// From the data
     #[default]
     Auto,
+}
+
+/// `anabranch experiment`
+#[derive(Args, Clone, Debug)]
+pub struct ExperimentArgs {
+    /// Which part of the paper's evidence
+    #[arg(value_name = "NAME")]
+    pub name: ExperimentName,
+    /// Folder for index.html, results.json, pictures and csv files
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Repetitions, each with its own seed [default: 30 for synthetic, 3 for mnist, planes and words]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub trials: Option<u32>,
+    /// A small version on generated data that takes seconds
+    #[arg(long)]
+    pub quick: bool,
+    /// Folder with the data of mnist, planes or words
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Threads [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub threads: Option<u32>,
+    /// Seed of everything random
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    pub seed: u64,
+    /// No progress on standard error
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// The experiments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExperimentName {
+    /// The regularisation of the Dirichlet process and its lower bound (Figure 2)
+    Bound,
+    /// Workers, identification and rivals on the synthetic stream (Figure 3)
+    Synthetic,
+    /// Handwritten digits (Figure 4): needs --data unless --quick
+    Mnist,
+    /// Trajectories of aircraft (Figure 4): needs --data unless --quick
+    Planes,
+    /// Word vectors, in place of pictures of scenes: needs --data unless --quick
+    Words,
 }
 
 /// `anabranch predict`

@@ -17,7 +17,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::args::DemoArgs;
 use crate::evaluate::agreement_of_rows;
 use crate::failure::Failure;
-use crate::fit::{Outcome, Setup, print_outcome, run, write_report};
+use crate::fit::{Method, Outcome, Setup, print_outcome, run, write_report};
 use crate::reading::DomainFilter;
 
 /// Held-out rows, drawn like the others.
@@ -38,13 +38,11 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
     if !output.quiet {
         eprintln!("generating and fitting {} rows from {} clusters", args.rows, args.clusters);
     }
-    let build = |first: &Batch, _: &Schema| -> Result<AnyFamily, Failure> {
-        let prior = NormalInverseWishart::with_diagonal_psi(vec![0.0; 2], KAPPA, &[1.0, 1.0], DOF);
-        Ok(AnyFamily::Gaussian(Gaussian::with_prior_in_data_units(Frame::from_rows(first)?, prior)?))
-    };
+    let build = |first: &Batch, _: &Schema| true_family(first);
     let setup = Setup {
         source: Box::new(Stream::new(mixture, u64::from(args.rows), args.engine.seed)),
         filter: DomainFilter::new(&[], None, Vec::new(), OnBadRow::Fail),
+        method: Method::Sda,
         family: &build,
         prior: PriorChoice::Given,
         test: Some(test.clone()),
@@ -67,9 +65,15 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The family with the prior that the clusters were drawn from, framed by these rows.
+pub(crate) fn true_family(rows: &Batch) -> Result<AnyFamily, Failure> {
+    let prior = NormalInverseWishart::with_diagonal_psi(vec![0.0; 2], KAPPA, &[1.0, 1.0], DOF);
+    Ok(AnyFamily::Gaussian(Gaussian::with_prior_in_data_units(Frame::from_rows(rows)?, prior)?))
+}
+
 /// A mixture of Gaussians in the plane.
 #[derive(Clone, Debug)]
-struct Mixture {
+pub(crate) struct Mixture {
     /// Running sums of the weights, ending at 1.
     cumulative: Vec<f64>,
     clusters: Vec<Cluster>,
@@ -84,7 +88,8 @@ struct Cluster {
 }
 
 impl Mixture {
-    fn draw(n_clusters: usize, seed: u64) -> Self {
+    /// Draws the clusters and their weights.
+    pub(crate) fn draw(n_clusters: usize, seed: u64) -> Self {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let weights: Vec<f64> = (0..n_clusters).map(|_| rng.random::<f64>()).collect();
         let total: f64 = weights.iter().sum();
@@ -108,14 +113,16 @@ impl Mixture {
         label
     }
 
-    fn rows(&self, n: usize, seed: u64) -> (Batch, Vec<i64>) {
+    /// Rows and the clusters they come from.
+    pub(crate) fn rows(&self, n: usize, seed: u64) -> (Batch, Vec<i64>) {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut values = Vec::with_capacity(2 * n);
         let labels = (0..n).map(|_| self.draw_row(&mut rng, &mut values) as i64).collect();
         (Batch::new(2, values).expect("draws are finite"), labels)
     }
 
-    fn ln_density(&self, x: &[f64]) -> f64 {
+    /// Log density of a row.
+    pub(crate) fn ln_density(&self, x: &[f64]) -> f64 {
         let terms: Vec<f64> =
             self.clusters.iter().map(|cluster| cluster.ln_weight + cluster.ln_density(x)).collect();
         anabranch::math::log_sum_exp::log_sum_exp(&terms)

@@ -3,6 +3,7 @@
 pub mod args;
 mod demo;
 mod evaluate;
+mod experiment;
 mod failure;
 mod fit;
 mod inspect;
@@ -52,7 +53,7 @@ fn run(command: &Command) -> Result<(), Failure> {
             clap_complete::generate(args.shell, &mut Cli::command(), "anabranch", &mut script);
             Ok(std::io::stdout().lock().write_all(&script)?)
         }
-        Command::Experiment(_) => Err(Failure::not_yet("`experiment`")),
+        Command::Experiment(args) => experiment::command(args),
         Command::Submit(_) => Err(Failure::not_yet("`submit`")),
         Command::Worker(_) => Err(Failure::not_yet("`worker`")),
         Command::Pull(_) => Err(Failure::not_yet("`pull`")),

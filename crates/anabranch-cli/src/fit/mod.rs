@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod family;
+mod method;
 mod outcome;
 mod progress;
 mod session;
@@ -15,11 +16,12 @@ use anabranch_io::labels::read_labels;
 use anabranch_io::{ReadOptions, Schema};
 
 pub use family::{FamilySpec, describe};
+pub use method::Method;
 pub use outcome::Outcome;
 pub use session::{Finished, Further, Setup, run};
 pub use summary::{print_outcome, write_report};
 
-use crate::args::{Algorithm, FitArgs, ModelKind};
+use crate::args::{FitArgs, ModelKind};
 use crate::evaluate::{Agreement, agreement};
 use crate::failure::Failure;
 use crate::reading::{self, DomainFilter};
@@ -28,6 +30,11 @@ use checkpoint::Checkpoints;
 /// Runs the command.
 pub fn command(args: &FitArgs) -> Result<(), Failure> {
     refuse_what_is_not_there(args)?;
+    let method = Method::new(args.algorithm, &args.rival, &args.engine)?;
+    if method != Method::Sda && args.checkpoint.is_some() {
+        return Err(Failure::input("--checkpoint goes with --algorithm sda: the others start from the rows")
+            .with_hint("leave it out; Ctrl-C writes the model of what was learned so far"));
+    }
     let spec = FamilySpec::parse(&args.family)?;
     spec.check_prior(&args.prior)?;
     if args.inputs.iter().chain(&args.test).filter(|input| *input == "-").count() > 1 {
@@ -74,6 +81,7 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
     let setup = Setup {
         source,
         filter,
+        method,
         family: &build,
         prior: args.prior.choice(),
         test,
@@ -108,9 +116,6 @@ fn refuse_what_is_not_there(args: &FitArgs) -> Result<(), Failure> {
         ModelKind::Py => return Err(Failure::not_yet("--model py")),
         ModelKind::Hdp => return Err(Failure::not_yet("--model hdp")),
         ModelKind::Bp => return Err(Failure::not_yet("--model bp")),
-    }
-    if args.algorithm != Algorithm::Sda {
-        return Err(Failure::not_yet("every --algorithm but sda"));
     }
     if args.discount.is_some() {
         return Err(Failure::not_yet("--discount"));

@@ -15,9 +15,10 @@ use anabranch_io::model::{Model, Provenance};
 use anabranch_io::{Schema, Source};
 
 use super::checkpoint::Checkpoints;
+use super::method::Method;
 use super::progress::Progress;
 use super::trace::Trace;
-use super::watch::{Evaluation, Watch, Watched};
+use super::watch::{Counting, Evaluation, Watch, Watched};
 use crate::args::{BoundKind, EngineArgs, OnOff, OutputArgs, ScheduleKind};
 use crate::failure::Failure;
 use crate::fit::describe;
@@ -51,6 +52,8 @@ pub struct Setup<'a> {
     pub source: Box<dyn Source>,
     /// What to do with rows outside the family's domain.
     pub filter: DomainFilter,
+    /// The algorithm.
+    pub method: Method,
     /// Makes the family from the first rows.
     pub family: &'a FamilyBuilder<'a>,
     /// Whether the family's prior is only a first guess.
@@ -136,7 +139,7 @@ fn process(args: &EngineArgs) -> Result<Dirichlet, Failure> {
     Dirichlet::new(args.alpha, bound).map_err(|error| Failure::input(format!("--alpha: {error}")))
 }
 
-/// Runs a stream through the engine and writes what was asked for while it goes on.
+/// Runs a stream through the algorithm and writes what was asked for while it goes on.
 pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<Finished, Failure> {
     stop::listen();
     check_places(output)?;
@@ -160,7 +163,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         skipped_rows: 0,
         matchings: 0,
         conflicts: 0,
-        algorithm: "sda".into(),
+        algorithm: setup.method.name().into(),
     };
     let absorbed_before = setup.resumed.as_ref().map_or(0, |(model, _)| model.fold.absorbed().len());
     let central = match setup.resumed {
@@ -200,37 +203,42 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     let evaluation = if setup.test.is_some() { Evaluation::Wanted } else { Evaluation::None };
     let mut observer =
         Watch::new(&watch, trace, progress, evaluation, setup.checkpoints, provenance).after(absorbed_before);
-    let mut flow = Flow::Continue;
-    if bootstrap > 0 && central.snapshot().version() == 0 {
-        flow = engine::bootstrap(&central, &mut stream, &config, &mut observer)?;
-    }
-    let mut ran = match flow {
-        Flow::Continue => engine::run(&central, &mut stream, &config, &mut observer),
-        Flow::Stop => Ok(()),
-    };
-    let finish = |ran: &Result<(), Failure>, observer: &Watch<'_>| {
-        if ran.is_ok() && !observer.stopped() && observer.minibatches() > absorbed_before {
-            engine::finish(&central, &config);
+    let (ran, fold) = match &setup.method {
+        Method::Sda => {
+            let mut ran = through_engine(&central, &mut stream, &config, bootstrap, &mut observer);
+            let finish = |ran: &Result<(), Failure>, observer: &Watch<'_>| {
+                if ran.is_ok() && !observer.stopped() && observer.minibatches() > absorbed_before {
+                    engine::finish(&central, &config);
+                }
+            };
+            finish(&ran, &observer);
+            while let (true, Some(further)) = (ran.is_ok() && !observer.stopped(), &setup.further) {
+                if central.snapshot().pass() + 1 >= further.passes {
+                    break;
+                }
+                central.append(&Entry::Pass).expect("a pass can always begin");
+                let (source, filter) = (further.reopen)(stream.schema())?;
+                let sample = stream.take_sample();
+                stream = Minibatches::new(source, filter, args.batch_size as usize, sample);
+                stream.check_against(central.snapshot().family().clone());
+                ran = engine::run(&central, &mut stream, &config, &mut observer);
+                finish(&ran, &observer);
+            }
+            (ran, central.checkpoint())
+        }
+        Method::Rival(rival) => {
+            observer = observer.counting(Counting::Names);
+            match rival.fit(&central, &mut stream, &config, bootstrap, &mut observer) {
+                Ok(fold) => (Ok(()), fold),
+                Err(failure) => (Err(failure), central.checkpoint()),
+            }
         }
     };
-    finish(&ran, &observer);
-    while let (true, Some(further)) = (ran.is_ok() && !observer.stopped(), &setup.further) {
-        if central.snapshot().pass() + 1 >= further.passes {
-            break;
-        }
-        central.append(&Entry::Pass).expect("a pass can always begin");
-        let (source, filter) = (further.reopen)(stream.schema())?;
-        let sample = stream.take_sample();
-        stream = Minibatches::new(source, filter, args.batch_size as usize, sample);
-        stream.check_against(central.snapshot().family().clone());
-        ran = engine::run(&central, &mut stream, &config, &mut observer);
-        finish(&ran, &observer);
-    }
     let skipped = stream.skipped_rows();
     let Watched { mut trace, mut provenance, checkpoints, stopped, failure, moments } = observer.finish();
     provenance.skipped_rows = skipped;
     provenance.schema = stream.schema().clone();
-    let model = finalised(Model { provenance, fold: central.checkpoint() });
+    let model = finalised(Model { provenance, fold });
     let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
     // What was learned is kept also when the input turned out bad halfway: the state first, then the error.
     if let Some(checkpoints) = &checkpoints {
@@ -256,6 +264,23 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     trace.conclude(seconds, &model, test_log_likelihood)?;
     let sample = stream.take_sample();
     Ok(Finished { model, seconds, cpu_seconds, minibatches, trace, test_log_likelihood, sample, stopped })
+}
+
+/// The first minibatch alone where there is one to come, and then the workers.
+fn through_engine(
+    central: &Central<AnyFamily, Dirichlet>,
+    stream: &mut Minibatches,
+    config: &Config,
+    bootstrap: usize,
+    observer: &mut Watch<'_>,
+) -> Result<(), Failure> {
+    if bootstrap > 0
+        && central.snapshot().version() == 0
+        && engine::bootstrap(central, stream, config, observer)? == Flow::Stop
+    {
+        return Ok(());
+    }
+    engine::run(central, stream, config, observer)
 }
 
 /// Rows are unweighted here, so the mass is their number.

@@ -36,6 +36,15 @@ pub enum Evaluation {
     None,
 }
 
+/// What the name of an event's minibatch says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counting {
+    /// Nothing: minibatches join in any order, and each is one event.
+    Events,
+    /// How many steps there were: some of them are not shown.
+    Names,
+}
+
 /// Watches a run.
 pub struct Watch<'a> {
     clock: &'a Stopwatch,
@@ -46,7 +55,9 @@ pub struct Watch<'a> {
     waiting_numbers: usize,
     checkpoints: Option<Checkpoints>,
     provenance: Provenance,
+    counting: Counting,
     minibatches: u64,
+    rows: u64,
     failure: Option<Failure>,
     stopped: bool,
 }
@@ -85,7 +96,9 @@ impl<'a> Watch<'a> {
             waiting_numbers: 0,
             checkpoints,
             provenance,
+            counting: Counting::Events,
             minibatches: 0,
+            rows: 0,
             failure: None,
             stopped: false,
         }
@@ -106,6 +119,11 @@ impl<'a> Watch<'a> {
         self.stopped
     }
 
+    /// Counts minibatches this way.
+    pub fn counting(self, counting: Counting) -> Self {
+        Self { counting, ..self }
+    }
+
     /// Ends the display and hands back what was collected.
     pub fn finish(self) -> Watched {
         self.progress.finish();
@@ -117,10 +135,10 @@ impl<'a> Watch<'a> {
     }
 
     /// Keeps the posterior of some minibatches, ever fewer as the run goes on.
-    fn remember(&mut self, central: &Central<AnyFamily, Dirichlet>) {
+    fn remember(&mut self, before: u64, central: &Central<AnyFamily, Dirichlet>) {
         let Some(waiting) = &mut self.waiting else { return };
         let moment = |minibatch: u64| (MOMENTS_PER_DECADE * (minibatch as f64).log10()).floor();
-        if self.minibatches > 1 && moment(self.minibatches) == moment(self.minibatches - 1) {
+        if before > 0 && moment(self.minibatches) == moment(before) {
             return;
         }
         let snapshot = central.snapshot();
@@ -132,11 +150,22 @@ impl<'a> Watch<'a> {
     }
 
     fn record(&mut self, event: &Event, central: &Central<AnyFamily, Dirichlet>) -> Result<(), Failure> {
-        self.minibatches += 1;
+        let before = self.minibatches;
+        self.rows += event.rows;
+        let learned = match self.counting {
+            Counting::Events => {
+                self.minibatches += 1;
+                event.mass.round() as u64
+            }
+            Counting::Names => {
+                self.minibatches = event.batch.0 + 1;
+                self.rows
+            }
+        };
         self.provenance.matchings += event.absorbed.matchings;
         self.provenance.conflicts += event.absorbed.conflicts;
-        self.progress.update(event.mass.round() as u64, event.components);
-        self.remember(central);
+        self.progress.update(learned, event.components);
+        self.remember(before, central);
         self.trace.add(TraceRow {
             seconds: self.clock.seconds(),
             minibatch: self.minibatches,

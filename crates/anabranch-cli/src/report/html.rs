@@ -1,10 +1,9 @@
 //! The page: text, inline pictures and the table of components, in one file.
 
-use super::{ComponentRow, ReportData};
+use super::{ComponentRow, ReportData, STYLE};
 use crate::picture::{Figure, component_colour, escape, grouped, significant};
 use std::fmt::Write;
 
-const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("sort.js");
 /// Rows of the table; more would be a file, not a page.
 const MOST_ROWS: usize = 200;

@@ -24,7 +24,10 @@ pub use principal::{Covariance, Projection};
 use crate::picture::Figure;
 
 /// Width of every picture.
-const WIDTH: f64 = 760.0;
+pub(crate) const WIDTH: f64 = 760.0;
+
+/// The style of every page.
+pub(crate) const STYLE: &str = include_str!("page.css");
 
 /// The pictures of a report, in the order of the page.
 pub fn figures(data: &ReportData) -> Vec<Figure> {

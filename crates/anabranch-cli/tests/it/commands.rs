@@ -17,7 +17,7 @@ fn help_of_the_program() {
 
 #[test]
 fn help_of_every_command() {
-    for command in ["demo", "fit", "predict", "inspect", "sample", "completions"] {
+    for command in ["demo", "fit", "predict", "inspect", "sample", "experiment", "completions"] {
         assert_transcript(&format!("help_{command}"), &[command, "--help"]);
     }
 }
@@ -48,15 +48,14 @@ fn slips_of_the_keyboard_are_the_users_to_mend() {
 
 #[test]
 fn what_is_not_built_yet_says_so() {
-    for command in ["experiment", "submit", "worker", "pull", "status", "serve"] {
+    for command in ["submit", "worker", "pull", "status", "serve"] {
         let run = Sandbox::new().run(&[command, "anything", "--flag"]);
         assert_eq!(run.refusal(), format!("`{command}` is not in this build yet"));
     }
-    let flags: [(&[&str], &str); 7] = [
+    let flags: [(&[&str], &str); 6] = [
         (&["--model", "py"], "--model py is not in this build yet"),
         (&["--model", "hdp"], "--model hdp is not in this build yet"),
         (&["--model", "bp"], "--model bp is not in this build yet"),
-        (&["--algorithm", "svi"], "every --algorithm but sda is not in this build yet"),
         (&["--discount", "0.1"], "--discount is not in this build yet"),
         (&["--format", "ldac"], "reading bags of words is not in this build yet"),
         (&["--format", "uci"], "reading bags of words is not in this build yet"),

@@ -5,6 +5,7 @@ mod bad_files;
 mod bad_flags;
 mod bad_rows;
 mod commands;
+mod experiment;
 mod families;
 mod fit;
 mod formats;
@@ -13,6 +14,7 @@ mod memory;
 mod output;
 #[cfg(unix)]
 mod resume;
+mod rivals;
 #[cfg(unix)]
 mod stop;
 mod support;

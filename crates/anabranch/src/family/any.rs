@@ -6,8 +6,8 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bernoulli, Categorical, Diagonal, DomainError, Family, Gaussian, Multinomial, Partition, Poisson,
-    Predictive, Product, Spherical, Summary,
+    Bernoulli, Categorical, Diagonal, DomainError, DrawNatural, Family, Gaussian, Multinomial, Partition,
+    Poisson, Predictive, Product, Spherical, Summary,
 };
 
 /// One of the families of this crate. Deserialising one validates it.
@@ -131,5 +131,11 @@ impl Family for AnyFamily {
 
     fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
         delegate!(self, family => family.refit(components, partition).map(AnyFamily::from))
+    }
+}
+
+impl DrawNatural for AnyFamily {
+    fn draw_natural(&self, stats: &[f64], rng: &mut dyn Rng, phi: &mut [f64]) {
+        delegate!(self, family => family.draw_natural(stats, rng, phi))
     }
 }

@@ -12,7 +12,8 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len, require_positive, require_some};
-use super::{DomainError, Family, Partition, Predictive, Summary, counts, draw, type_two};
+use super::natural::draw_ln_dirichlet;
+use super::{DomainError, DrawNatural, Family, Partition, Predictive, Summary, counts, draw, type_two};
 use crate::batch::Batch;
 use crate::math::special::{digamma, ln_gamma, ln_gamma_ratio};
 
@@ -201,6 +202,19 @@ impl Family for Bernoulli {
             [*ones, *zeros] = counts;
         }
         Some(refitted)
+    }
+}
+
+impl DrawNatural for Bernoulli {
+    fn draw_natural(&self, stats: &[f64], rng: &mut dyn Rng, phi: &mut [f64]) {
+        let (constant, rest) = phi.split_at_mut(1);
+        constant[0] = 0.0;
+        for (value, column) in rest.iter_mut().zip(self.columns(stats)) {
+            let mut ln_probabilities = [0.0; 2];
+            draw_ln_dirichlet([column.zeros, column.ones].into_iter(), rng, &mut ln_probabilities);
+            *value = ln_probabilities[1] - ln_probabilities[0];
+            constant[0] += ln_probabilities[0];
+        }
     }
 }
 

@@ -15,7 +15,8 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_positive, require_some};
-use super::{DomainError, Family, Partition, Predictive, Summary, counts, draw, type_two};
+use super::natural::draw_ln_dirichlet;
+use super::{DomainError, DrawNatural, Family, Partition, Predictive, Summary, counts, draw, type_two};
 use crate::batch::Batch;
 use crate::math::special::{digamma, ln_gamma};
 
@@ -221,6 +222,18 @@ impl Family for Categorical {
             type_two::dirichlet_step(cells, mean_ln, n);
         }
         Some(refitted)
+    }
+}
+
+impl DrawNatural for Categorical {
+    fn draw_natural(&self, stats: &[f64], rng: &mut dyn Rng, phi: &mut [f64]) {
+        let (constant, mut rest) = phi.split_at_mut(1);
+        constant[0] = 0.0;
+        for (prior, counts) in self.columns(stats) {
+            let (column, after) = rest.split_at_mut(prior.len());
+            draw_ln_dirichlet(prior.iter().zip(counts).map(|(p, c)| p + c), rng, column);
+            rest = after;
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use super::error::{PriorError, require_len, require_positive, require_real};
 use super::frame::are_moments;
 use super::student_t::StudentT;
 use super::type_two;
-use super::{DomainError, EMPTY_COUNT, Family, Frame, Partition, Predictive, Summary, draw};
+use super::{DomainError, DrawNatural, EMPTY_COUNT, Family, Frame, Partition, Predictive, Summary, draw};
 use crate::batch::Batch;
 use crate::math::special::{LN_2PI, digamma, ln_gamma};
 
@@ -260,6 +260,21 @@ impl Family for Diagonal {
             *column = NormalGamma { mean, kappa: (1.0 / spread).min(n), a, b };
         }
         Self::new(self.frame.clone(), prior).ok()
+    }
+}
+
+impl DrawNatural for Diagonal {
+    fn draw_natural(&self, stats: &[f64], rng: &mut dyn Rng, phi: &mut [f64]) {
+        let (constant, rest) = phi.split_at_mut(1);
+        let (linear, quadratic) = rest.split_at_mut(self.dimensions());
+        constant[0] = self.ln_row_constant;
+        for (column, (linear, quadratic)) in self.columns(stats).zip(linear.iter_mut().zip(quadratic)) {
+            let precision = draw::gamma_variate(column.a, rng) / column.b;
+            let mean = column.mean + draw::normal(rng) / (column.kappa * precision).sqrt();
+            *linear = precision * mean;
+            *quadratic = -0.5 * precision;
+            constant[0] += 0.5 * (precision.ln() - *linear * mean);
+        }
     }
 }
 

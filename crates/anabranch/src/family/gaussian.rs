@@ -20,7 +20,7 @@ use super::frame::are_moments;
 use super::normal_inverse_wishart::{NormalInverseWishart, add_scatter, factor_or_repair};
 use super::student_t::StudentT;
 use super::type_two;
-use super::{DomainError, EMPTY_COUNT, Family, Frame, Partition, Predictive, Summary, draw};
+use super::{DomainError, DrawNatural, EMPTY_COUNT, Family, Frame, Partition, Predictive, Summary, draw};
 use crate::batch::Batch;
 use crate::math::cholesky::{self, packed_len, row_start, with_scratch};
 use crate::math::special::{LN_2PI, ln_multigamma, multi_digamma};
@@ -333,6 +333,52 @@ impl Family for Gaussian {
         let psi = covariance.iter().map(|entry| dof * entry).collect();
         let kappa = (d as f64 / spread).min(n);
         Self::new(self.frame.clone(), NormalInverseWishart { mean, kappa, psi, dof }).ok()
+    }
+}
+
+impl DrawNatural for Gaussian {
+    /// `Λ = C Cᵀ` with `U C = B` and Bartlett's lower triangular `B`, then `μ = m + Λ^{-1/2} z / √κ`.
+    fn draw_natural(&self, stats: &[f64], rng: &mut dyn Rng, phi: &mut [f64]) {
+        let d = self.dimensions();
+        self.with_posterior(stats, |posterior, mean, row, factor| {
+            let mut bartlett = vec![0.0; d * d];
+            let mut ln_precision = -posterior.ln_determinant;
+            for column in 0..d {
+                let chi = (2.0 * draw::gamma_variate(0.5 * (posterior.dof - column as f64), rng)).sqrt();
+                bartlett[column * d + column] = chi;
+                ln_precision += 2.0 * chi.ln();
+                (column + 1..d).for_each(|below| bartlett[column * d + below] = draw::normal(rng));
+            }
+            // Bᵀ w = z, from the last entry up; μ − m = Uᵀ w / √κ.
+            for i in (0..d).rev() {
+                let known: f64 = (i + 1..d).map(|j| bartlett[i * d + j] * row[j]).sum();
+                row[i] = (draw::normal(rng) - known) / bartlett[i * d + i];
+            }
+            cholesky::multiply_lower(d, factor, row);
+            let scale = 1.0 / posterior.kappa.sqrt();
+            mean.iter_mut().zip(&*row).for_each(|(mean, step)| *mean += scale * step);
+            bartlett.chunks_exact_mut(d).for_each(|column| cholesky::solve_upper(d, factor, column));
+            let precision = |i: usize, j: usize| -> f64 {
+                bartlett.chunks_exact(d).map(|column| column[i] * column[j]).sum()
+            };
+            let (constant, rest) = phi.split_at_mut(1);
+            let (linear, quadratic) = rest.split_at_mut(d);
+            linear.fill(0.0);
+            let mut at = 0;
+            for i in 0..d {
+                for j in i..d {
+                    let entry = precision(i, j);
+                    quadratic[at] = if i == j { -0.5 * entry } else { -entry };
+                    at += 1;
+                    linear[i] += entry * mean[j];
+                    if i != j {
+                        linear[j] += entry * mean[i];
+                    }
+                }
+            }
+            let square: f64 = linear.iter().zip(&*mean).map(|(l, m)| l * m).sum();
+            constant[0] = 0.5 * (ln_precision - square) + self.ln_row_constant;
+        });
     }
 }
 

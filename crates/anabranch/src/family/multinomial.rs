@@ -14,7 +14,8 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_positive, require_some};
-use super::{DomainError, Family, Partition, Predictive, Summary, counts, draw, type_two};
+use super::natural::draw_ln_dirichlet;
+use super::{DomainError, DrawNatural, Family, Partition, Predictive, Summary, counts, draw, type_two};
 use crate::batch::Batch;
 use crate::math::special::{digamma, ln_gamma, ln_gamma_ratio};
 
@@ -191,6 +192,14 @@ impl Family for Multinomial {
         let mut refitted = self.clone();
         type_two::dirichlet_step(&mut refitted.pseudo_counts, &mean_ln, n);
         Some(refitted)
+    }
+}
+
+impl DrawNatural for Multinomial {
+    fn draw_natural(&self, stats: &[f64], rng: &mut dyn Rng, phi: &mut [f64]) {
+        let (constant, rest) = phi.split_at_mut(1);
+        constant[0] = 0.0;
+        draw_ln_dirichlet(self.posterior(stats), rng, rest);
     }
 }
 

@@ -12,7 +12,8 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len, require_positive, require_some};
-use super::{DomainError, Family, Partition, Predictive, Summary, counts, draw, type_two};
+use super::natural::LEAST_LN;
+use super::{DomainError, DrawNatural, Family, Partition, Predictive, Summary, counts, draw, type_two};
 use crate::batch::Batch;
 use crate::math::special::{digamma, ln_gamma, ln_gamma_ratio};
 
@@ -190,6 +191,17 @@ impl Family for Poisson {
             }
         }
         Self::new(shape, rate).ok()
+    }
+}
+
+impl DrawNatural for Poisson {
+    fn draw_natural(&self, stats: &[f64], rng: &mut dyn Rng, phi: &mut [f64]) {
+        let (constant, rest) = phi.split_at_mut(1);
+        constant[0] = 0.0;
+        for (value, column) in rest.iter_mut().zip(self.columns(stats)) {
+            *value = (draw::ln_gamma_variate(column.shape, rng) - column.rate.ln()).max(LEAST_LN);
+            constant[0] -= value.exp();
+        }
     }
 }
 

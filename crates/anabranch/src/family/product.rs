@@ -11,7 +11,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len, require_some};
-use super::{AnyFamily, DomainError, Family, Partition, Predictive, Summary};
+use super::{AnyFamily, DomainError, DrawNatural, Family, Partition, Predictive, Summary};
 use crate::math::cholesky::with_scratch;
 
 /// Columns and the family that describes them.
@@ -218,6 +218,17 @@ impl Family for Product {
             start = end;
         }
         Self::new(blocks).ok()
+    }
+}
+
+impl DrawNatural for Product {
+    fn draw_natural(&self, stats: &[f64], rng: &mut dyn Rng, phi: &mut [f64]) {
+        let mut rest = phi;
+        for (block, part) in self.parts(stats) {
+            let (phi, after) = rest.split_at_mut(part.len());
+            block.family.draw_natural(part, rng, phi);
+            rest = after;
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use super::error::{PriorError, require_len, require_positive, require_real};
 use super::frame::are_moments;
 use super::student_t::StudentT;
 use super::type_two;
-use super::{DomainError, EMPTY_COUNT, Family, Frame, Partition, Predictive, Summary, draw};
+use super::{DomainError, DrawNatural, EMPTY_COUNT, Family, Frame, Partition, Predictive, Summary, draw};
 use crate::batch::Batch;
 use crate::math::special::{LN_2PI, digamma, ln_gamma};
 
@@ -273,6 +273,22 @@ impl Family for Spherical {
         });
         let kappa = (d as f64 * n / spread.sum::<f64>()).min(n);
         Self::new(self.frame.clone(), SphericalPrior { mean, kappa, a, b }).ok()
+    }
+}
+
+impl DrawNatural for Spherical {
+    fn draw_natural(&self, stats: &[f64], rng: &mut dyn Rng, phi: &mut [f64]) {
+        let d = self.dimensions();
+        let posterior = self.posterior(stats);
+        let precision = draw::gamma_variate(posterior.a, rng) / posterior.b;
+        let mut square = 0.0;
+        for (value, mean) in phi[1..].iter_mut().zip(self.means(stats)) {
+            let mean = mean + draw::normal(rng) / (posterior.kappa * precision).sqrt();
+            *value = precision * mean;
+            square += *value * mean;
+        }
+        phi[d + 1] = -0.5 * precision;
+        phi[0] = 0.5 * (d as f64 * precision.ln() - square) + self.ln_row_constant;
     }
 }
 

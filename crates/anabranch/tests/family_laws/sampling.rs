@@ -1,6 +1,6 @@
 //! Samples follow the predictive, and summaries describe them.
 
-use anabranch::family::{AnyFamily, Family, Frame, Gaussian, NormalInverseWishart};
+use anabranch::family::{AnyFamily, DrawNatural, Family, Frame, Gaussian, NormalInverseWishart};
 use anabranch_testkit::quadrature::integrate_interval;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -120,5 +120,49 @@ fn the_counts_of_a_vague_prior_are_negative_binomial() {
         let count = f64::from(count);
         let share = draws.iter().filter(|row| row[0] == count).count() as f64 / DRAWS as f64;
         assert!((share - predictive.ln_density(&[count]).exp()).abs() < SHARE_TOLERANCE);
+    }
+}
+
+/// The mean of the draws is the expectation that the E-step uses, and the mean of their densities is the predictive: two
+/// formulas of other files.
+#[test]
+fn drawn_parameters_average_to_their_expectation_and_to_the_predictive_density() {
+    const PARAMETER_DRAWS: usize = 4000;
+    /// Seven standard errors, estimated from the draws themselves.
+    const STANDARD_ERRORS: f64 = 7.0;
+    for case in cases() {
+        // Three times the rows: the fourth moments that the standard errors rest on are then finite.
+        let stats: Vec<f64> = case.weighted_stats().iter().map(|s| 3.0 * s).collect();
+        let f = case.family.n_features();
+        let mut expected = vec![0.0; f];
+        case.family.expected_natural(&stats, &mut expected);
+        let x = case.rows[0].clone();
+        let mut features = vec![0.0; f];
+        case.family.features(&x, &mut features);
+        let density = case.family.predictive(&stats).ln_density(&x).exp();
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+        let mut phi = vec![f64::NAN; f];
+        // The last entry is the density of one row.
+        let (mut sums, mut squares) = (vec![0.0; f + 1], vec![0.0; f + 1]);
+        for _ in 0..PARAMETER_DRAWS {
+            case.family.draw_natural(&stats, &mut rng, &mut phi);
+            let score: f64 = phi.iter().zip(&features).map(|(p, t)| p * t).sum();
+            let drawn = phi.iter().copied().chain([(score + case.family.ln_base(&x)).exp()]);
+            for ((sum, square), value) in sums.iter_mut().zip(&mut squares).zip(drawn) {
+                *sum += value;
+                *square += value * value;
+            }
+        }
+        let n = PARAMETER_DRAWS as f64;
+        for (ix, expected) in expected.iter().chain([&density]).enumerate() {
+            let mean = sums[ix] / n;
+            let error = ((squares[ix] / n - mean * mean).max(0.0) / n).sqrt();
+            let rounding = 1e-9 * (1.0 + expected.abs());
+            assert!(
+                (mean - expected).abs() <= STANDARD_ERRORS * error + rounding,
+                "{} entry {ix}: {mean} ± {error}, expected {expected}",
+                case.name
+            );
+        }
     }
 }
