@@ -125,18 +125,30 @@ fn poisson_binomial(trials: impl Iterator<Item = f64>) -> Vec<f64> {
     distribution
 }
 
-/// `log E[p(z)]` for labels that are uniform over `k`, from the power of a power series (Miller's recurrence).
+/// `log E[p(z)]` for labels that are uniform over `k`, from the power of a power series.
 fn ln_mean_p(alpha: f64, k: usize) -> f64 {
-    // Coefficients of (1 + Σ a_m x^m)^k, a_m = α/m, with x in units that keep them within the range of a double.
+    // 1 + Σ α/m x^m, with x in units that keep the coefficients of its power within the range of a double.
     let unit = (alpha + 1.0).recip();
-    let a = |m: usize| alpha / m as f64 * unit.powi(m as i32);
-    let mut c = vec![1.0];
-    for n in 1..=N {
-        let sum: f64 = (1..=n).map(|m| (k as f64 * m as f64 - (n - m) as f64) * a(m) * c[n - m]).sum();
-        c.push(sum / n as f64);
-    }
-    let ln_coefficient = c[N].ln() - N as f64 * unit.ln();
+    let coefficient = |m: usize| if m == 0 { 1.0 } else { alpha / m as f64 * unit.powi(m as i32) };
+    let series: Vec<f64> = (0..=N).map(coefficient).collect();
+    let ln_coefficient = power_of_series(series, k)[N].ln() - N as f64 * unit.ln();
     normaliser(alpha) + ln_gamma(N as f64 + 1.0) - N as f64 * (k as f64).ln() + ln_coefficient
+}
+
+/// The first `N + 1` coefficients of a power, by repeated squaring: they are positive, so nothing cancels.
+fn power_of_series(mut series: Vec<f64>, mut exponent: usize) -> Vec<f64> {
+    let product = |a: &[f64], b: &[f64]| -> Vec<f64> {
+        (0..=N).map(|n| (0..=n).map(|m| a[m] * b[n - m]).sum()).collect()
+    };
+    let mut power: Vec<f64> = (0..=N).map(|n| f64::from(u8::from(n == 0))).collect();
+    while exponent > 0 {
+        if exponent % 2 == 1 {
+            power = product(&power, &series);
+        }
+        series = product(&series, &series);
+        exponent /= 2;
+    }
+    power
 }
 
 /// The logarithm of the mean of `p(z)` over samples of the labels.
