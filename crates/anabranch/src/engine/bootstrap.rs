@@ -31,7 +31,8 @@ where
         let entry = Entry::Prior { family: learned.family, process: prior.process().clone() };
         central.append(&entry).expect("a prior is never void");
     }
-    let absorbed = central.absorb(id, learned.increment, config.identification);
+    let absorbed = central.join(id, learned.increment, config.identification);
+    let absorbed = absorbed.expect(super::OWN_INCREMENT);
     let event = Event::after(id, &batch, &central.snapshot(), absorbed);
     Ok(observer.observe(&event, central))
 }
