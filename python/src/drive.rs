@@ -9,7 +9,7 @@ use std::time::Instant;
 use anabranch::engine::Event;
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
 use numpy::PyReadonlyArray1;
-use pyo3::exceptions::PyStopIteration;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
@@ -121,7 +121,14 @@ impl Desk<'_> {
             let block = match Python::attach(|py| feed.pull(py)) {
                 Ok(Some(block)) => block,
                 Ok(None) => return,
-                Err(error) => return self.note(Err(error)),
+                Err(error) if Python::attach(|py| error.is_instance_of::<PyKeyboardInterrupt>(py)) => {
+                    return self.note(Err(error));
+                }
+                // What came before the error is learned from.
+                Err(error) => {
+                    self.error.get_or_insert(error);
+                    return;
+                }
             };
             if !self.hand_over(&feed, block) {
                 return;

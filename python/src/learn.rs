@@ -21,7 +21,7 @@ use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
 use crate::error::Fault;
 use crate::options::Options;
-use crate::rows::{Buffer, Edge};
+use crate::rows::{Buffer, Edge, joined};
 use crate::stream::{Cutter, One, RowStream, claim};
 
 /// The central posterior of an estimator.
@@ -201,7 +201,11 @@ impl Learned {
         let spec = options.spec()?;
         let domain = spec.domain(&self.schema)?;
         let edge = Edge { schema: &self.schema, family: &domain, before: 0 };
-        let batch = self.buffer.clone().take(&edge)?;
+        let mut batch = self.buffer.clone().take(&edge)?;
+        // All there is: a row of weight 2 is the same as two rows.
+        if self.buffer.rows < options.first_rows(self.schema.dimensions()) {
+            batch = joined(batch);
+        }
         let family = spec.build(&batch, &self.schema, &options.prior())?;
         let centre = Arc::new(Central::new(family, options.process()?));
         let config = options.config(self.schema.dimensions());
@@ -225,10 +229,10 @@ impl Learned {
         }
         let columns = self.schema.dimensions();
         let config = options.config(columns);
+        let (rows, before) = (self.buffer.rows as u64, self.tally.rows);
         let (centre, batch) = match &self.centre {
             Some(centre) => {
                 let snapshot = centre.snapshot();
-                let before = snapshot.mass().round() as u64;
                 let edge = Edge { schema: &self.schema, family: snapshot.family(), before };
                 (Arc::clone(centre), self.buffer.clone().take(&edge)?)
             }
@@ -249,6 +253,7 @@ impl Learned {
             false => engine::run(&centre, &mut one, &config, &mut observer),
         };
         learned.unwrap_or_else(|never| match never {});
+        self.tally.rows = before + rows;
         (self.centre, self.buffer) = (Some(centre), Buffer::default());
         Ok(())
     }

@@ -186,6 +186,42 @@ impl Buffer {
     }
 }
 
+/// The same evidence in one form, whether a row comes twice or has weight 2: rows of weight 0 left out, and equal rows
+/// joined, in the order of their values. Rows that are all different and weigh the same stay as they are.
+pub fn joined(batch: Batch) -> Batch {
+    let weight = |row: usize| batch.weights().map_or(1.0, |weights| weights[row]);
+    let mut order: Vec<usize> = (0..batch.n_rows()).filter(|row| weight(*row) > 0.0).collect();
+    let compare = |a: &usize, b: &usize| {
+        let cells = batch.row(*a).iter().zip(batch.row(*b)).map(|(a, b)| a.total_cmp(b));
+        cells.reduce(std::cmp::Ordering::then).unwrap_or(std::cmp::Ordering::Equal)
+    };
+    let mut sorted = order.clone();
+    sorted.sort_by(compare);
+    let different = sorted.windows(2).all(|pair| compare(&pair[0], &pair[1]).is_ne());
+    let plain = different && order.iter().all(|row| weight(*row) == 1.0);
+    if order.is_empty() || plain && order.len() == batch.n_rows() && batch.weights().is_none() {
+        return batch;
+    }
+    if !plain {
+        order = sorted;
+    }
+    let (mut values, mut weights): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
+    let mut last: Option<usize> = None;
+    for row in order {
+        match (last, weights.last_mut()) {
+            (Some(before), Some(sum)) if compare(&before, &row).is_eq() => *sum += weight(row),
+            _ => {
+                values.extend_from_slice(batch.row(row));
+                weights.push(weight(row));
+            }
+        }
+        last = Some(row);
+    }
+    let columns = batch.dimensions();
+    let whole = Batch::new(columns, values).expect("rows of a batch are finite");
+    if plain { whole } else { whole.with_weights(weights).expect("sums of weights are weights") }
+}
+
 /// What rows are checked against when they come in.
 #[derive(Clone, Copy, Debug)]
 pub struct Edge<'a> {

@@ -7,8 +7,20 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
 
 from anabranch import DPMixture
+
+
+@pytest.mark.parametrize("family", ["gaussian", "diagonal", "spherical"])
+def test_every_check_of_scikit_learn_passes(family):
+    results = check_estimator(DPMixture(family=family), on_fail=None, on_skip=None)
+    outcomes = [(result["check_name"], result["status"], result["exception"]) for result in results]
+    failed = [outcome for outcome in outcomes if outcome[1] not in ("passed", "skipped")]
+    assert not failed
+    passed = sum(status == "passed" for _, status, _ in outcomes)
+    print(f"check_estimator, {family}: {passed} passed, {len(outcomes) - passed} skipped, 0 failed")
+    assert passed > 40
 
 
 def test_in_a_pipeline_with_named_output(rows):

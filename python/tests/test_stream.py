@@ -65,7 +65,8 @@ def test_an_error_in_the_iterator_comes_out_and_leaves_a_model():
     stream = model()
     with pytest.raises(OSError, match="the line went dead"):
         stream.partial_fit(breaks())
-    assert 500 <= stream.n_samples_seen_ <= 1000
+    assert stream.n_samples_seen_ == 1000
+    same(stream.partial_fit(X[1000:]), model().fit(X))
 
 
 def test_a_bad_row_is_refused_before_anything_is_learned():
@@ -96,6 +97,18 @@ def test_weights_make_the_mass():
         pieces.partial_fit(part, sample_weight=weight)
     same(pieces, weighted)
     same(model().fit(zip(np.array_split(X, 5), np.array_split(weights, 5))), weighted)
+
+
+def test_a_weight_of_two_is_two_rows_and_a_weight_of_zero_none():
+    X, _ = rows_of(800)
+    weights = np.arange(len(X)) % 3
+    order = np.random.default_rng(0).permutation(weights.sum())
+    weighted = DPMixture(random_state=0).fit(X, sample_weight=weights)
+    repeated = DPMixture(random_state=0).fit(np.repeat(X, weights, axis=0)[order])
+    np.testing.assert_array_equal(weighted.counts_, repeated.counts_)
+    np.testing.assert_array_equal(weighted.means_, repeated.means_)
+    np.testing.assert_array_equal(weighted.score_samples(X), repeated.score_samples(X))
+    assert (weighted.n_samples_seen_, repeated.n_samples_seen_) == (800, weights.sum())
 
 
 def test_weights_that_make_no_sense_are_refused():
