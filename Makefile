@@ -22,7 +22,7 @@ set-up: ## Install what the build needs (a C++ compiler, where there is none)
 	@scripts/set-up
 
 .PHONY: test
-test: set-up unit model-check ## Set up and run every test, the model check and the fuzzer's repeatable part
+test: set-up unit model-check python ## Set up and run every test, the model check and the fuzzer's repeatable part
 	@fuzz/run check
 
 .PHONY: unit
@@ -33,6 +33,10 @@ unit: ## Unit, integration and documentation tests
 .PHONY: model-check
 model-check: ## Model check of the central posterior
 	$(CARGO) test -p anabranch --features shuttle --test central_model --locked
+
+.PHONY: python
+python: set-up ## Build the Python package and test it in a fresh virtual environment
+	@python/run-tests
 
 .PHONY: fuzz
 fuzz: set-up ## Fuzz every reader and the model file for FUZZ_SECONDS seconds each
@@ -49,15 +53,18 @@ lint: format-check clippy doc-check headers deny ## Formatting, clippy, document
 format: ## Format all code
 	$(CARGO) fmt --all
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml
+	$(CARGO) fmt --manifest-path python/Cargo.toml
 
 .PHONY: format-check
 format-check:
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
+	$(CARGO) fmt --manifest-path python/Cargo.toml --check
 
 .PHONY: clippy
 clippy:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	cd python && $(CARGO) clippy --locked -- -D warnings
 
 # The command and the library share their name, so only libraries are documented.
 .PHONY: doc-check
@@ -73,6 +80,7 @@ headers:
 deny: $(DENY)
 	$(DENY) --locked check licenses bans sources
 	$(DENY) --manifest-path fuzz/Cargo.toml --config deny.toml --locked check licenses bans sources
+	$(DENY) --manifest-path python/Cargo.toml --config deny.toml --locked check licenses bans sources
 
 $(DENY):
 	$(CARGO) install --locked cargo-deny --root $(TOOLS)

@@ -1,7 +1,6 @@
 //! What went wrong, whose fault it is, and what to do about it: a message, a hint, an exit code.
 
 use std::fmt::Display;
-use std::process::ExitCode;
 
 use anabranch::family::PriorError;
 use anabranch_io::ReadError;
@@ -56,20 +55,20 @@ impl Failure {
     }
 
     /// Prints the message and returns the exit code.
-    pub fn report(&self) -> ExitCode {
+    pub fn report(&self) -> u8 {
         match self {
-            Self::BrokenPipe => ExitCode::SUCCESS,
+            Self::BrokenPipe => 0,
             Self::Input { message, hint } => {
                 eprintln!("error: {message}");
                 if let Some(hint) = hint {
                     eprintln!("hint: {hint}");
                 }
-                ExitCode::from(1)
+                1
             }
             Self::Internal { message } => {
                 eprintln!("error: {message}");
                 eprintln!("hint: this is not your fault; please report it with the command you ran");
-                ExitCode::from(2)
+                2
             }
         }
     }

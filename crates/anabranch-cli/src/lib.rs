@@ -15,27 +15,29 @@ mod resources;
 mod sample;
 mod stop;
 
+use std::ffi::OsString;
 use std::io::Write;
-use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
 use args::{Cli, Command};
-use failure::Failure;
 
-/// Parses the arguments, runs the command, and says how it went.
-pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+pub use failure::Failure;
+pub use fit::FamilySpec;
+
+/// Parses the arguments, of which the first is the name of the program, runs the command, and returns the exit code.
+pub fn main_with(args: impl IntoIterator<Item = OsString>) -> u8 {
+    let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version go to standard output and are a success; everything else is the user's slip.
             let code = if error.use_stderr() { 1 } else { 0 };
             let _ = error.print();
-            return ExitCode::from(code);
+            return code;
         }
     };
     match run(&cli.command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(failure) => failure.report(),
     }
 }

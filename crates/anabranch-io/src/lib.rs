@@ -34,6 +34,7 @@ mod schema;
 mod select;
 mod source;
 pub mod vector;
+pub mod wire;
 
 pub use error::{BadCell, ColumnRef, ReadError};
 pub use options::{ALL_COLUMNS, Format, Input, OnBadRow, ReadOptions};

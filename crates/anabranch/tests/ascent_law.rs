@@ -42,7 +42,7 @@ fn trained(family: AnyFamily, batches: &[Batch]) -> Snapshot {
     let central = Central::new(family, process());
     for (ix, batch) in batches.iter().enumerate() {
         let (increment, _) = learn(&central.snapshot(), batch, &settings(), ix as u64);
-        central.absorb(BatchId(ix as u64), increment, Identification::Optimal);
+        central.absorb(BatchId(ix as u64), increment, Identification::Optimal).unwrap();
     }
     (*central.snapshot()).clone()
 }

@@ -42,7 +42,7 @@ fn learn(
 fn taught(rows: &Batch) -> Centre {
     let central = Central::new(default_family("gaussian", rows), process());
     let (increment, _) = learn(&central.snapshot(), rows, &Settings::default(), 1);
-    central.absorb(BatchId(u64::MAX), increment, Identification::Optimal);
+    central.absorb(BatchId(u64::MAX), increment, Identification::Optimal).unwrap();
     central
 }
 
@@ -285,7 +285,7 @@ fn neither_readers_nor_writers_wait_while_components_are_matched() {
     let opened = certain(3.0, &[3.0]);
     let increment = Increment { base: 0, mass: 3.0, existing: vec![], new: vec![opened] };
     let work = |central: &Central<_, _>| {
-        let outcome = central.absorb(BatchId(1), increment, Identification::Optimal);
+        let outcome = central.absorb(BatchId(1), increment, Identification::Optimal).unwrap();
         assert!(outcome.counted && outcome.matchings >= 2 && outcome.conflicts == 1, "{outcome:?}");
     };
     // Log-partitions are needed for the gains: the worker stands in the middle of its matching.

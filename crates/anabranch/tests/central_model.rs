@@ -50,10 +50,13 @@ fn write(central: &Centre, writer: u64) -> f64 {
         let learned = increment(&before, writer);
         let weight = learned.mass;
         let id = BatchId(writer * BATCHES_EACH + batch);
-        let outcome = central.absorb(id, learned.clone(), Identification::Optimal);
+        let outcome = central.absorb(id, learned.clone(), Identification::Optimal).unwrap();
         assert!(outcome.counted, "a fresh minibatch counts");
         assert!(central.snapshot().version() > before.version(), "the writer sees its own entry");
-        assert!(!central.absorb(id, learned, Identification::Optimal).counted, "a second delivery does not");
+        assert!(
+            !central.absorb(id, learned, Identification::Optimal).unwrap().counted,
+            "a second delivery does not"
+        );
         mass += weight;
     }
     mass

@@ -243,7 +243,7 @@ fn sigma_is_one_to_one_and_never_touches_what_the_worker_knew() {
             }
             matched += used.len();
         }
-        central.absorb(BatchId(ix as u64), increment, Identification::Optimal);
+        central.absorb(BatchId(ix as u64), increment, Identification::Optimal).unwrap();
     }
     assert!(matched > 0, "nothing was ever matched: the test shows nothing");
 }

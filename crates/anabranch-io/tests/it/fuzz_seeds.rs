@@ -202,7 +202,7 @@ pub(crate) fn model(family: AnyFamily, rows: &Batch) -> Model {
         let settings = Settings { max_new: 3, ..Settings::default() };
         let mut rng = minibatch_rng(7, batch);
         let (increment, _) = infer(&central.snapshot(), rows, &settings, &mut rng, &mut Workspace::default());
-        central.absorb(batch, increment, Identification::Optimal);
+        central.absorb(batch, increment, Identification::Optimal).unwrap();
     }
     let columns = (0..dimensions).map(|column| Column::number(format!("x{column}"))).collect();
     let provenance = Provenance {

@@ -144,6 +144,25 @@ pub enum Void {
         /// Features of the evidence.
         found: usize,
     },
+    /// The evidence holds sums that no rows have.
+    #[error("the evidence holds impossible numbers")]
+    Improper,
+    /// The expected counts do not add up to the weight of the rows (MASS).
+    #[error("the mass {mass} is not the sum {sum} of the expected counts")]
+    Mass {
+        /// The mass that the increment tells.
+        mass: f64,
+        /// Σ t.
+        sum: f64,
+    },
+    /// The increment starts from a version that the posterior has not reached.
+    #[error("it was learned from version {base}, the posterior is at version {version}")]
+    NotYet {
+        /// Version the increment was learned from.
+        base: u64,
+        /// Version of the posterior.
+        version: u64,
+    },
 }
 
 /// The central posterior as the fold of the journal so far.

@@ -4,6 +4,7 @@
 //! component was created in between, the entry is void and the worker identifies again. That is the paper's lock, held
 //! only while the entry is folded.
 
+mod admission;
 mod batch_set;
 mod journal;
 mod memory;
@@ -99,8 +100,25 @@ impl<F: Family, P: Process> Central<F, P> {
 
     /// Identifies the new components of an increment, absorbs it, and tries again for as long as others come first.
     ///
-    /// Nobody waits for ever: an entry is void only because another one was absorbed.
-    pub fn absorb(&self, batch: BatchId, increment: Increment, identification: Identification) -> Absorbed {
+    /// Nobody waits for ever: an entry is tried again only because another one was absorbed. An increment that this
+    /// posterior cannot have led to, as one from outside may be, is refused and changes nothing.
+    pub fn absorb(
+        &self,
+        batch: BatchId,
+        increment: Increment,
+        identification: Identification,
+    ) -> Result<Absorbed, Void> {
+        admission::admit(&self.snapshot(), &increment)?;
+        self.join(batch, increment, identification)
+    }
+
+    /// Absorbs an increment that was learned from this posterior in this process.
+    pub(crate) fn join(
+        &self,
+        batch: BatchId,
+        increment: Increment,
+        identification: Identification,
+    ) -> Result<Absorbed, Void> {
         let Increment { base, mass, existing, new } = increment;
         let mut outcome = Absorbed::default();
         let mut entry = Absorb { batch, base, pass: 0, mass, existing, new: Vec::new() };
@@ -114,10 +132,10 @@ impl<F: Family, P: Process> Central<F, P> {
             let created = entry.new.iter().filter(|(t, _)| matches!(t, identify::Target::New)).count() as u64;
             let attempt = Entry::Absorb(entry);
             match self.append(&attempt) {
-                Ok(()) => return Absorbed { counted: true, created, ..outcome },
+                Ok(()) => return Ok(Absorbed { counted: true, created, ..outcome }),
                 Err(Void::Superseded { .. }) => outcome.conflicts += 1,
-                Err(Void::AlreadyAbsorbed(_)) => return outcome,
-                Err(void) => unreachable!("an increment of this posterior cannot be void: {void}"),
+                Err(Void::AlreadyAbsorbed(_)) => return Ok(outcome),
+                Err(void) => return Err(void),
             }
             let Entry::Absorb(again) = attempt else { unreachable!("it was built as Absorb above") };
             entry = again;

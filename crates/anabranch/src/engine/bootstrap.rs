@@ -32,7 +32,8 @@ where
         central.append(&entry).expect("a prior is never void");
     }
     central.remember(id, &batch);
-    let absorbed = central.absorb(id, learned.increment, config.identification);
+    let absorbed = central.join(id, learned.increment, config.identification);
+    let absorbed = absorbed.expect(super::OWN_INCREMENT);
     if outlook == Outlook::MoreToCome {
         // What the first rows said without the others is looked at again in the end.
         central.append(&Entry::SetAside).expect("setting aside is never void");

@@ -104,6 +104,9 @@ struct Job {
     batch: Batch,
 }
 
+/// Why an increment of this process is never refused.
+const OWN_INCREMENT: &str = "it was learned from this posterior";
+
 /// What all threads of a run share.
 struct Shared<'a, F, P> {
     central: &'a Central<F, P>,
@@ -190,7 +193,8 @@ impl<F: Family, P: Process> Shared<'_, F, P> {
 
     fn absorb(&self, job: Job, increment: infer::Increment, events: &Sender<Event>) {
         self.central.remember(job.id, &job.batch);
-        let outcome = self.central.absorb(job.id, increment, self.config.identification);
+        let outcome = self.central.join(job.id, increment, self.config.identification);
+        let outcome = outcome.expect(OWN_INCREMENT);
         self.upkeep.after(self.central, self.config, job.batch.mass());
         let event = Event::after(job.id, &job.batch, &self.central.snapshot(), outcome);
         // The observer outlives the workers unless it panicked, and then the scope passes that on.

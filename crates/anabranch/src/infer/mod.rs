@@ -13,6 +13,8 @@ pub mod upkeep;
 pub use bootstrap::{Bootstrap, Outlook, PriorChoice, bootstrap};
 pub use mixture::{InferenceReport, Workspace, infer};
 
+use serde::{Deserialize, Serialize};
+
 use crate::identify::ComponentId;
 use crate::posterior::Evidence;
 
@@ -44,7 +46,7 @@ impl Default for Settings {
 }
 
 /// What a minibatch taught: evidence for components the worker knew, and for components it opened.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Increment {
     /// Version of the snapshot that served as prior.
     pub base: u64,

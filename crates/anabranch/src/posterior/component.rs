@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use serde::{Deserialize, Serialize};
+
 use crate::family::{Family, Predictive};
 use crate::identify::ComponentId;
 use crate::process::LabelStatistics;
@@ -9,7 +11,7 @@ use crate::process::LabelStatistics;
 /// What some data say about one component: `Σ_j π_j T(x_j)` and the statistics of the labels, without any prior.
 ///
 /// Evidence of disjoint data adds up, in any order. Nothing is ever subtracted.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// Sufficient statistics `S`, as long as the family's feature row.
     pub stats: Vec<f64>,

@@ -57,7 +57,9 @@ impl Timings {
             let found = correspond(&current, increment.base, &increment.new, Identification::Optimal);
             let microseconds = clock.elapsed().as_secs_f64() * 1e6;
             matchings += usize::from(found.solved);
-            central.absorb(id, increment, Identification::Optimal);
+            central
+                .absorb(id, increment, Identification::Optimal)
+                .expect("it was learned from this posterior");
             let after = central.snapshot();
             self.timings.push(Timing {
                 minibatch: b,

@@ -1,0 +1,86 @@
+from collections.abc import Callable
+from os import PathLike
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
+
+__all__ = ["DPMixture", "Event", "infer", "load"]
+__version__: str
+
+class Event(NamedTuple):
+    batch: int
+    rows: int
+    version: int
+    components: int
+    mass: float
+    matchings: int
+    conflicts: int
+    created: int
+
+class _StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator):
+    n_features_in_: int
+    feature_names_in_: NDArray[np.object_]
+    def fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> Self: ...
+    def partial_fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> Self: ...
+    def fit_predict(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int64]: ...
+    def predict(self, X: Any) -> NDArray[np.int64]: ...
+    def predict_proba(self, X: Any) -> NDArray[np.float64]: ...
+    def transform(self, X: Any) -> NDArray[np.float64]: ...
+    def score_samples(self, X: Any) -> NDArray[np.float64]: ...
+    def score(self, X: Any, y: object = None) -> float: ...
+    def sample(self, n_samples: int = 1) -> tuple[NDArray[np.float64], NDArray[np.int64]]: ...
+    @property
+    def component_ids_(self) -> NDArray[np.int64]: ...
+    @property
+    def counts_(self) -> NDArray[np.float64]: ...
+    @property
+    def weights_(self) -> NDArray[np.float64]: ...
+    @property
+    def means_(self) -> NDArray[np.float64]: ...
+    @property
+    def covariances_(self) -> NDArray[np.float64]: ...
+    @property
+    def probabilities_(self) -> list[NDArray[np.float64]]: ...
+    @property
+    def n_components_(self) -> int: ...
+    @property
+    def n_samples_seen_(self) -> int: ...
+    def save(self, path: str | PathLike[str]) -> None: ...
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self: ...
+    def snapshot(self) -> bytes: ...
+    def absorb(self, increment: bytes) -> bool: ...
+
+class DPMixture(_StreamingMixture):
+    def __init__(
+        self,
+        alpha: float = 5.0,
+        *,
+        family: str = "gaussian",
+        prior_mean: ArrayLike | None = None,
+        prior_kappa: float | None = None,
+        prior_scale: ArrayLike | None = None,
+        prior_dof: float | None = None,
+        batch_size: int = 256,
+        bootstrap: int | None = None,
+        max_new: int = 50,
+        workers: int | None = None,
+        schedule: Literal["deterministic", "free"] = "deterministic",
+        bound: Literal["paper", "conditional"] = "paper",
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callback: Callable[[Event], object] | None = None,
+    ) -> None: ...
+
+def infer(
+    snapshot: bytes,
+    X: Any,
+    sample_weight: ArrayLike | None = None,
+    *,
+    batch: int | None = None,
+    max_new: int = 50,
+) -> bytes: ...
+def load(path: str | PathLike[str]) -> DPMixture: ...

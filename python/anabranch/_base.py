@@ -1,0 +1,438 @@
+"""What every estimator shares: rows in, the engine, fitted attributes, files, and the four steps in the open."""
+
+import itertools
+import json
+import numbers
+import os
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from . import _core, _input
+from ._progress import Watch
+
+_PRIORS = ("prior_mean", "prior_kappa", "prior_scale", "prior_dof")
+
+
+class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator):
+    """Base class of the mixtures; see the class that you construct for parameters and attributes."""
+
+    _sparse_families = frozenset()
+    _count_families = frozenset()
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Learn from ``X``, forgetting what was learned before.
+
+        Parameters
+        ----------
+        X : array, data frame, table, sparse matrix of counts, stream or path
+            Rows. An iterator of blocks, a pyarrow record-batch reader or data set, a path or a list of paths is read
+            once and piece by piece: it may be larger than memory. Paths may end in csv, tsv, npy, parquet, arrow or
+            jsonl, also compressed.
+        y : ignored
+        sample_weight : array of shape (n_samples,), optional
+            How often each row counts. A stream yields ``(X, sample_weight)`` pairs instead.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C, with a model of the rows that were read so far.
+        """
+        before = self.__dict__.get("_engine")
+        self._engine = self._new_engine()
+        try:
+            self._learn(X, sample_weight, reset=True)
+            self._engine.refresh()
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            self._engine = before
+            if before is None:
+                del self._engine
+            raise
+        return self
+
+    def partial_fit(self, X, y=None, sample_weight=None):
+        """Learn from more rows.
+
+        In the deterministic schedule with one worker, the default, it does not matter how rows are cut into calls: any
+        number of calls gives the same model as one ``fit`` on all rows. Rows that do not fill a minibatch yet count in
+        everything you look at; looking changes nothing.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in ``fit``.
+
+        Returns
+        -------
+        self
+        """
+        first = "_engine" not in self.__dict__
+        if first:
+            self._engine = self._new_engine()
+        try:
+            self._learn(X, sample_weight, reset=first)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            if first and self._engine.rows_seen == 0:
+                del self._engine
+            raise
+        return self
+
+    def fit_predict(self, X, y=None, sample_weight=None):
+        """Fit and return the label of each row."""
+        return self.fit(X, sample_weight=sample_weight).predict(X)
+
+    def _learn(self, X, sample_weight, reset):
+        if _input.is_path(X):
+            self._no_weights(sample_weight, "files")
+            return self._learn_files(X)
+        if _input.is_stream(X):
+            self._no_weights(sample_weight, "a stream, which yields (X, sample_weight) pairs")
+            return self._learn_stream(X, reset)
+        mapped = isinstance(X, np.memmap)
+        X = self._rows(X, reset=reset, finite=not mapped)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        lent = _input.lend(self._chosen(X))
+        if not mapped:
+            self._engine.check(lent, self._names())
+        with Watch(self.verbose, self.callback, X.shape[0]) as watch:
+            self._engine.learn(lent, sample_weight, self._names(), watch.receiver)
+
+    def _learn_files(self, X):
+        with Watch(self.verbose, self.callback, None) as watch:
+            self._engine.learn_files(_input.paths(X), watch.receiver)
+        names, named = self._engine.schema
+        self.n_features_in_ = len(names)
+        if named:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _learn_stream(self, X, reset):
+        blocks = _input.blocks(X)
+        first = next(blocks, None)
+        if first is None:
+            raise ValueError("the stream has no rows")
+
+        def checked():
+            nonlocal reset
+            for block in itertools.chain([first], blocks):
+                rows, weight = block if isinstance(block, tuple) else (block, None)
+                if getattr(rows, "num_rows", 1) == 0:
+                    continue
+                rows = self._rows(rows, reset=reset)
+                reset = False
+                if weight is not None:
+                    weight = _check_sample_weight(weight, rows, dtype=np.float64, ensure_non_negative=True)
+                lent = _input.lend(self._chosen(rows))
+                self._engine.check(lent, self._names())
+                yield lent, weight
+
+        ready = checked()
+        head = next(ready, None)
+        if head is None:
+            raise ValueError("the stream has no rows")
+        columns = head[0][3] if isinstance(head[0], tuple) else head[0].shape[1]
+        with Watch(self.verbose, self.callback, None) as watch:
+            self._engine.learn_iterator(
+                itertools.chain([head], ready), columns, self._names(), watch.receiver
+            )
+
+    @staticmethod
+    def _no_weights(sample_weight, what):
+        if sample_weight is not None:
+            raise ValueError(f"sample_weight does not go with {what}")
+
+    # ------------------------------------------------------------------ rows
+
+    def _rows(self, X, reset, finite=True):
+        """Rows that the engine can read, with columns checked against those of the fit."""
+        sparse = "csr" if self._family_name() in self._sparse_families else False
+        options = dict(dtype=[np.float64, np.float32], accept_sparse=sparse, ensure_all_finite=finite)
+        categories = self._engine.categories
+        if any(labels is not None for labels in categories):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return _input.coded(X, categories)
+        plain, table = _input.plain(X)
+        if table is None:
+            return validate_data(self, X, reset=reset, **options)
+        validate_data(self, table, reset=reset, skip_check_array=True)
+        return check_array(plain, estimator=self, input_name="X", **options)
+
+    def _names(self):
+        """Names of the columns that the engine sees, or None."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            return None
+        chosen = self._chosen_positions()
+        return [str(name) for name in (names if chosen is None else names[chosen])]
+
+    def _chosen_positions(self):
+        chosen = self._engine.chosen_columns
+        if chosen is None:
+            return None
+        names = getattr(self, "feature_names_in_", None)
+        known = [str(n) for n in (names if names is not None else range(1, self.n_features_in_ + 1))]
+        missing = [name for name in chosen if name not in known]
+        if missing:
+            raise ValueError(f"there is no column `{missing[0]}`")
+        return [known.index(name) for name in chosen]
+
+    def _chosen(self, X):
+        chosen = self._chosen_positions()
+        return X if chosen is None else X[:, chosen]
+
+    def _query(self, X):
+        check_is_fitted(self)
+        return _input.lend(self._chosen(self._rows(X, reset=False)))
+
+    # ------------------------------------------------------------------ prediction
+
+    def predict(self, X):
+        """Label each row with its most probable component: a position in ``component_ids_`` and ``means_``.
+
+        Positions may change when the model learns more; ``component_ids_[labels]`` never change their meaning.
+        """
+        return self._engine_of(X).predict(self._query(X), self._threads())
+
+    def predict_proba(self, X):
+        """Probability of each component for each row, in the order of ``component_ids_``."""
+        values, width = self._engine_of(X).probabilities(self._query(X), self._threads())
+        return values.reshape(-1, width)
+
+    def transform(self, X):
+        """The same as ``predict_proba``: rows described by the components they belong to."""
+        return self.predict_proba(X)
+
+    def score_samples(self, X):
+        """Log predictive density of each row; low ones are anomalies."""
+        return self._engine_of(X).log_density(self._query(X), self._threads())
+
+    def score(self, X, y=None):
+        """Mean log predictive density of the rows."""
+        return float(np.mean(self.score_samples(X)))
+
+    def sample(self, n_samples=1):
+        """Draw rows from the mixture.
+
+        Returns
+        -------
+        X : array of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+            Position of the component of each row; -1 for a component that nobody has seen yet.
+        """
+        check_is_fitted(self)
+        if not isinstance(n_samples, numbers.Integral) or n_samples < 1:
+            raise ValueError(f"n_samples: {n_samples!r} is not a whole number of at least 1")
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        return self._engine.sample(int(n_samples), seed)
+
+    def _engine_of(self, X):
+        check_is_fitted(self)
+        return self._engine
+
+    # ------------------------------------------------------------------ attributes
+
+    def __sklearn_is_fitted__(self):
+        engine = self.__dict__.get("_engine")
+        return engine is not None and engine.rows_seen > 0
+
+    def _attribute(self, name, attribute):
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"{type(self).__name__} has no {attribute} before it is fitted")
+        value = self._engine.attributes().get(name)
+        if value is None:
+            raise AttributeError(f"a {self._family_name()} mixture has no {attribute}")
+        return value
+
+    @property
+    def component_ids_(self):
+        """Ids of the components: given once, never reused."""
+        return self._attribute("ids", "component_ids_")
+
+    @property
+    def counts_(self):
+        """Expected number of rows (or weight) of each component."""
+        return self._attribute("counts", "counts_")
+
+    @property
+    def weights_(self):
+        """Share of each component; they sum to 1."""
+        counts = self._attribute("counts", "weights_")
+        return counts / counts.sum()
+
+    @property
+    def means_(self):
+        """Mean of each component, shape (n_components_, n_features)."""
+        return self._attribute("means", "means_")
+
+    @property
+    def covariances_(self):
+        """Expected covariance of each component; the shape follows the family as in scikit-learn's mixtures."""
+        family = self._family_name()
+        if family == "diagonal":
+            return self._attribute("spreads", "covariances_") ** 2
+        if family == "spherical":
+            return self._attribute("spreads", "covariances_")[:, 0] ** 2
+        return self._attribute("covariances", "covariances_")
+
+    @property
+    def probabilities_(self):
+        """Probabilities of categories: a table of shape (n_components_, n_categories) for each column of categories, or one
+        table over all columns for ``multinomial``."""
+        return self._attribute("probabilities", "probabilities_")
+
+    @property
+    def n_components_(self):
+        """Number of components: a result, not a parameter."""
+        return len(self._attribute("ids", "n_components_"))
+
+    @property
+    def n_samples_seen_(self):
+        """Rows learned from."""
+        self._attribute("ids", "n_samples_seen_")
+        return int(self._engine.rows_seen)
+
+    @property
+    def _n_features_out(self):
+        return self.n_components_
+
+    # ------------------------------------------------------------------ files
+
+    def save(self, path):
+        """Write the model file, the same as the command line's, in one step."""
+        check_is_fitted(self)
+        self._engine.save(os.fspath(path))
+
+    @classmethod
+    def load(cls, path):
+        """Read a model file that ``save`` or the command line wrote."""
+        with open(path, "rb") as file:
+            data = file.read()
+        return cls._from_bytes(data)
+
+    @classmethod
+    def _from_bytes(cls, data):
+        made = json.loads(_core.describe(data))
+        provenance = made["provenance"]
+        model = cls(
+            alpha=made["process"]["alpha"],
+            bound=made["process"]["bound"],
+            family=made["family"],
+            batch_size=provenance["batch_size"],
+            bootstrap=provenance["bootstrap_rows"],
+            random_state=provenance["seed"],
+        )
+        columns = provenance["schema"]["columns"]
+        model.n_features_in_ = len(columns)
+        if provenance["schema"]["named"]:
+            model.feature_names_in_ = np.asarray([column["name"] for column in columns], dtype=object)
+        model._engine = _core.Engine.from_bytes(model._options(), data)
+        return model
+
+    # ------------------------------------------------------------------ the four steps
+
+    def snapshot(self):
+        """Step 1: the posterior as bytes, to be sent to whoever runs ``anabranch.infer``.
+
+        Rows that wait for a full minibatch are learned from first.
+        """
+        check_is_fitted(self)
+        return self._engine.snapshot()
+
+    def absorb(self, increment):
+        """Steps 3 and 4: identify the new components of an increment and add it.
+
+        Returns
+        -------
+        counted : bool
+            False when its minibatch is in the model already, so that nothing changed.
+        """
+        check_is_fitted(self)
+        return self._engine.absorb(increment)
+
+    def _has_started(self):
+        """True when the first minibatch has been learned from, so that workers can help."""
+        engine = self.__dict__.get("_engine")
+        return engine is not None and engine.started
+
+    # ------------------------------------------------------------------ parameters
+
+    def _threads(self):
+        return effective_n_jobs(self.n_jobs)
+
+    def _family_name(self):
+        return str(self.family).split(":")[0].strip() if "+" not in str(self.family) else "product"
+
+    def _new_engine(self):
+        return _core.Engine(self._options())
+
+    def _options(self):
+        """The parameters as the engine wants them."""
+        threads = self._threads()
+        options = {
+            "family": str(self.family),
+            "alpha": _number("alpha", self.alpha),
+            "bound": _one_of("bound", self.bound, ("paper", "conditional")),
+            "batch_size": _whole("batch_size", self.batch_size, 1),
+            "bootstrap": None if self.bootstrap is None else _whole("bootstrap", self.bootstrap, 0),
+            "max_new": _whole("max_new", self.max_new, 0),
+            "threads": threads,
+            "workers": threads if self.workers is None else _whole("workers", self.workers, 1),
+            "schedule": _one_of("schedule", self.schedule, ("deterministic", "free")),
+            "seed": self._seed(),
+        }
+        for name in _PRIORS:
+            value = getattr(self, name)
+            text = name in ("prior_mean", "prior_scale")
+            options[name] = None if value is None else _list(name, value) if text else _number(name, value)
+        return json.dumps(options)
+
+    def _seed(self):
+        if isinstance(self.random_state, numbers.Integral):
+            if self.random_state < 0:
+                raise ValueError(f"random_state: {self.random_state} is below 0")
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        family = self._family_name()
+        tags.input_tags.sparse = family in self._sparse_families
+        tags.input_tags.positive_only = family in self._count_families
+        return tags
+
+
+def _number(name, value):
+    if not isinstance(value, numbers.Real) or not np.isfinite(value):
+        raise ValueError(f"{name}: {value!r} is not a finite number")
+    return float(value)
+
+
+def _whole(name, value, least):
+    if not isinstance(value, numbers.Integral) or value < least:
+        raise ValueError(f"{name}: {value!r} is not a whole number of at least {least}")
+    return int(value)
+
+
+def _one_of(name, value, known):
+    if value not in known:
+        raise ValueError(f"{name}: {value!r} is not one of {', '.join(known)}")
+    return value
+
+
+def _list(name, value):
+    return ",".join(repr(_number(name, v)) for v in np.atleast_1d(np.asarray(value, dtype=float)).tolist())

@@ -1,0 +1,126 @@
+"""From whatever holds rows to what the engine reads: arrays, sparse rows, streams of blocks, files.
+
+Nothing is copied here where the engine can read it in place: arrays of 32- or 64-bit floats in any order, memory-mapped
+or not, and the single block of a homogeneous data frame.
+"""
+
+import os
+from collections.abc import Iterator
+
+import numpy as np
+from scipy import sparse
+
+# The label of the code that stands for every category that the model has not seen.
+_OTHER = "other"
+
+# Rows of a block of a data set.
+_BLOCK = 1 << 14
+
+_LARGEST_INDEX = np.iinfo(np.int32).max
+
+
+def is_path(X):
+    """True for a path, or a list of paths, to files that the engine reads itself."""
+    if isinstance(X, (str, os.PathLike)):
+        return True
+    return isinstance(X, (list, tuple)) and len(X) > 0 and all(isinstance(x, (str, os.PathLike)) for x in X)
+
+
+def paths(X):
+    """The files of ``X`` as strings; a folder stands for its files in the order of their names."""
+    given = [X] if isinstance(X, (str, os.PathLike)) else X
+    found = []
+    for path in map(os.fspath, given):
+        if os.path.isdir(path):
+            names = sorted(n for n in os.listdir(path) if not n.startswith((".", "_")))
+            found.extend(os.path.join(path, name) for name in names)
+        else:
+            found.append(path)
+    return found
+
+
+def is_stream(X):
+    """True for things that are read once, block by block: iterators, Arrow readers and Arrow data sets."""
+    return isinstance(X, Iterator) or _is_arrow_reader(X) or hasattr(X, "to_batches") and not hasattr(X, "column_names")
+
+
+def _is_arrow_reader(X):
+    return hasattr(X, "read_next_batch") and hasattr(X, "schema")
+
+
+def blocks(X):
+    """Yield the blocks of a stream, each something that ``rows`` understands."""
+    if isinstance(X, Iterator) or _is_arrow_reader(X):
+        yield from X
+    else:
+        # A data set reads ahead: by default far more than is needed to keep the workers busy, and whole files of Parquet.
+        options = {}
+        if getattr(getattr(X, "format", None), "default_extname", None) == "parquet":
+            from pyarrow.dataset import ParquetFragmentScanOptions
+
+            options["fragment_scan_options"] = ParquetFragmentScanOptions(pre_buffer=False)
+        yield from X.to_batches(batch_size=_BLOCK, batch_readahead=1, fragment_readahead=0, **options)
+
+
+def plain(X):
+    """A table of Arrow as an array, and the table itself, which has names; anything else as it is, and None.
+
+    Nulls become NaN and are refused later.
+    """
+    if not hasattr(X, "num_rows") or not hasattr(X, "schema"):
+        return X, None
+    if not hasattr(X, "to_batches"):
+        import pyarrow
+
+        X = pyarrow.Table.from_batches([X])
+    columns = [column.to_numpy() for column in X.columns]
+    single = columns and all(column.dtype == np.float32 for column in columns)
+    rows = np.empty((X.num_rows, len(columns)), dtype=np.float32 if single else np.float64)
+    for ix, column in enumerate(columns):
+        rows[:, ix] = column
+    return rows, X
+
+
+def coded(X, categories):
+    """Rows with text in some columns as numbers: the code of each label, or the one that stands for all others."""
+    columns = _columns(X)
+    if len(columns) != len(categories):
+        raise ValueError(f"rows have {len(columns)} columns, the model has {len(categories)}")
+    rows = np.empty((len(columns[0]), len(columns)))
+    for ix, (column, labels) in enumerate(zip(columns, categories)):
+        if labels is None:
+            rows[:, ix] = column
+            continue
+        codes = {label: code for code, label in enumerate(labels)}
+        other = len(labels) - 1 if labels and labels[-1] == _OTHER else len(labels)
+        rows[:, ix] = [codes.get(_label(value), other) for value in column]
+    return rows
+
+
+def _columns(X):
+    if hasattr(X, "num_rows"):
+        return [column.to_pylist() for column in X.columns]
+    if hasattr(X, "columns"):
+        return [X[name].to_list() for name in X.columns]
+    return list(np.asarray(X, dtype=object).T)
+
+
+def _label(value):
+    """A cell as the readers of files name it: 3.0 is 3."""
+    if isinstance(value, str):
+        return value.strip()
+    if value is None or value != value:
+        raise ValueError("Input X contains NaN or missing values in a column of categories")
+    number = float(value)
+    return str(int(number)) if number.is_integer() else repr(number)
+
+
+def lend(X):
+    """What the engine borrows: the array itself, or the parts of a sparse matrix."""
+    if sparse.issparse(X):
+        X = X.tocsr()
+        if X.nnz > _LARGEST_INDEX:
+            raise ValueError(f"a sparse matrix of {X.nnz} entries is too large; pass it in parts to partial_fit")
+        data = np.ascontiguousarray(X.data, dtype=np.float64)
+        return data, X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int32, copy=False), X.shape[1]
+    return X

@@ -1,0 +1,119 @@
+"""The Dirichlet process mixture as an estimator."""
+
+from ._base import StreamingMixture
+
+
+class DPMixture(StreamingMixture):
+    """A mixture with as many components as the rows ask for, learned from a stream in one pass.
+
+    The number of components is a result, ``n_components_``, not a parameter. There is no learning rate.
+
+    Parameters
+    ----------
+    alpha : float, default=5.0
+        Concentration of the Dirichlet process: larger expects more components.
+    family : str, default="gaussian"
+        What a component is: ``gaussian`` (full covariance), ``diagonal``, ``spherical``, ``bernoulli``,
+        ``categorical`` (codes 0, 1, 2, ...), ``poisson``, ``multinomial``, or several joined by ``+`` with their columns,
+        such as ``"gaussian:height,weight+poisson:visits"``. Columns without names are numbered from 1.
+    prior_mean, prior_scale : float or array, optional
+        Expected mean of a component, and diagonal of its scatter matrix, in the units of the data.
+    prior_kappa, prior_dof : float, optional
+        Rows that the prior mean counts for, and degrees of freedom of the covariance. When none of the four is given,
+        the prior is estimated from the first minibatch.
+    batch_size : int, default=256
+        Rows of a minibatch.
+    bootstrap : int, optional
+        Rows of the first minibatch, which is learned alone; by default 500 for each column, between 5000 and 20000.
+    max_new : int, default=50
+        Components that a minibatch after the first may open.
+    workers : int, optional
+        Minibatches in flight, each with the posterior it started from; by default as many as threads.
+    schedule : {"deterministic", "free"}, default="deterministic"
+        Deterministic: ``random_state`` and ``workers`` fix the result. Free: each minibatch joins as soon as it can.
+    bound : {"paper", "conditional"}, default="paper"
+        Bound on the process that identifies components.
+    random_state : int, RandomState or None
+        Seed; an int is the ``--seed`` of the command line.
+    n_jobs : int, optional
+        Threads; None means 1, -1 all cores.
+    verbose : int, default=0
+        1 shows a progress bar.
+    callback : callable, optional
+        Called with an :class:`anabranch.Event` after each minibatch. Raise ``StopIteration`` in it to end the fit there.
+
+    Attributes
+    ----------
+    n_components_ : int
+    component_ids_ : array of shape (n_components_,)
+    weights_, counts_ : arrays of shape (n_components_,)
+    means_ : array of shape (n_components_, n_features)
+    covariances_ : array
+        Of shape (n_components_, n_features, n_features), (n_components_, n_features) for ``diagonal`` and
+        (n_components_,) for ``spherical``.
+    n_samples_seen_, n_features_in_ : int
+    feature_names_in_ : array
+        When the rows had names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anabranch import DPMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(m, 1, (500, 2)) for m in (-8, 0, 8)])
+    >>> model = DPMixture(random_state=0).fit(X)
+    >>> model.n_components_
+    3
+    >>> model.weights_.round(2).tolist()
+    [0.33, 0.33, 0.33]
+    >>> len(set(model.predict([[-8, -8], [0, 0], [8, 8]]).tolist()))
+    3
+
+    A stream, in any pieces, gives the same model:
+
+    >>> stream = DPMixture(random_state=0)
+    >>> for piece in np.array_split(X, 7):
+    ...     stream = stream.partial_fit(piece)
+    >>> bool((stream.means_ == model.means_).all())
+    True
+    """
+
+    _sparse_families = frozenset({"bernoulli", "poisson", "multinomial"})
+    _count_families = frozenset({"bernoulli", "categorical", "poisson", "multinomial"})
+
+    def __init__(
+        self,
+        alpha=5.0,
+        *,
+        family="gaussian",
+        prior_mean=None,
+        prior_kappa=None,
+        prior_scale=None,
+        prior_dof=None,
+        batch_size=256,
+        bootstrap=None,
+        max_new=50,
+        workers=None,
+        schedule="deterministic",
+        bound="paper",
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+        callback=None,
+    ):
+        self.alpha = alpha
+        self.family = family
+        self.prior_mean = prior_mean
+        self.prior_kappa = prior_kappa
+        self.prior_scale = prior_scale
+        self.prior_dof = prior_dof
+        self.batch_size = batch_size
+        self.bootstrap = bootstrap
+        self.max_new = max_new
+        self.workers = workers
+        self.schedule = schedule
+        self.bound = bound
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback

@@ -1,0 +1,27 @@
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import DPMixture, Event
+
+class Recorder:
+    events: list[Event]
+    def __init__(self) -> None: ...
+    def __call__(self, event: Event) -> None: ...
+
+def clusters(
+    model: DPMixture,
+    X: Any = None,
+    *,
+    columns: tuple[int, int] = (0, 1),
+    ax: Any = None,
+    min_weight: float = 0.0,
+    seed: int = 0,
+) -> Any: ...
+def responsibilities(model: DPMixture, X: Any, *, ax: Any = None, max_rows: int = 200) -> Any: ...
+def growth(events: Recorder | Iterable[Event], *, ax: Any = None) -> Any: ...
+def topic_words(
+    model: DPMixture, vocabulary: Sequence[str], *, n_words: int = 8, n_topics: int = 6, ax: Any = None
+) -> NDArray[np.object_]: ...

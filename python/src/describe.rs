@@ -1,0 +1,39 @@
+//! What a model file says about how it was made, and the command line.
+
+use std::ffi::OsString;
+
+use anabranch::family::{AnyFamily, Block};
+use anabranch_io::Schema;
+use anabranch_io::model::Model;
+use pyo3::prelude::*;
+
+use crate::error::Fault;
+
+/// What a model file says about how it was made, as JSON.
+#[pyfunction]
+pub fn describe(bytes: &[u8]) -> PyResult<String> {
+    let model = Model::from_bytes(bytes).map_err(Fault::input)?;
+    let posterior = model.fold.posterior();
+    let description = serde_json::json!({
+        "family": family_text(posterior.family(), &model.provenance.schema),
+        "process": posterior.process(),
+        "provenance": model.provenance,
+    });
+    Ok(description.to_string())
+}
+
+/// The parameter `family` that makes this one.
+fn family_text(family: &AnyFamily, schema: &Schema) -> String {
+    let AnyFamily::Product(product) = family else { return family.name().to_owned() };
+    let part = |block: &Block| {
+        let names: Vec<&str> = block.columns.iter().map(|ix| schema.columns[*ix].name.as_str()).collect();
+        format!("{}:{}", block.family.name(), names.join(","))
+    };
+    product.blocks().iter().map(part).collect::<Vec<_>>().join("+")
+}
+
+/// The command line; returns its exit code.
+#[pyfunction]
+pub fn main(py: Python<'_>, args: Vec<OsString>) -> u8 {
+    py.detach(|| anabranch_cli::main_with(args))
+}

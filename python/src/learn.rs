@@ -1,0 +1,314 @@
+//! What has been learned, and how rows are added to it.
+//!
+//! ```text
+//! rows ──▶ buffer ──full minibatches──▶ centre          (`Learned::learn`)
+//!             └──what is left──▶ a copy of the centre    (`Learned::whole`), for whoever looks
+//! ```
+//!
+//! Looking never changes what will be learned: rows handed over in pieces give the same model as all of them at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anabranch::central::{BatchSet, Central, Fold};
+use anabranch::engine::{self, Event, Flow, Observer};
+use anabranch::family::AnyFamily;
+use anabranch::process::Dirichlet;
+use anabranch_io::Schema;
+use anabranch_io::model::{Model, Provenance};
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+
+use crate::error::Fault;
+use crate::options::Options;
+use crate::rows::{Buffer, Edge, joined};
+use crate::stream::{Cutter, One, RowStream, claim};
+
+/// The central posterior of an estimator.
+pub type Centre = Central<AnyFamily, Dirichlet>;
+
+/// How long the wish to stop may go unnoticed.
+pub const TICK: Duration = Duration::from_millis(50);
+
+/// Everything that an estimator knows.
+#[derive(Clone, Debug)]
+pub struct Learned {
+    /// The columns.
+    pub schema: Schema,
+    /// `None` until the first minibatch is complete.
+    pub centre: Option<Arc<Centre>>,
+    /// Rows that do not make a full minibatch yet.
+    pub buffer: Buffer,
+    /// Names of minibatches that are taken.
+    pub taken: BatchSet,
+    /// Counts over all minibatches.
+    pub tally: Tally,
+}
+
+/// Counts over minibatches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Rows absorbed.
+    pub rows: u64,
+    /// Assignment problems solved.
+    pub matchings: u64,
+    /// Entries that had to be identified again.
+    pub conflicts: u64,
+}
+
+impl Tally {
+    fn add(&mut self, event: &Event) {
+        self.rows += if event.absorbed.counted { event.rows } else { 0 };
+        self.matchings += event.absorbed.matchings;
+        self.conflicts += event.absorbed.conflicts;
+    }
+}
+
+/// What the threads of a run share with the thread that waits for them.
+pub struct Wires<'a> {
+    /// Set when the run is to end.
+    pub stop: &'a AtomicBool,
+    /// Who wants to hear of minibatches.
+    pub events: Option<Sender<Event>>,
+    /// Told of the centre as soon as there is one.
+    pub announce: &'a (dyn Fn(&Arc<Centre>) + Sync),
+}
+
+struct Watch<'a> {
+    tally: &'a mut Tally,
+    wires: &'a Wires<'a>,
+}
+
+impl Observer<AnyFamily, Dirichlet> for Watch<'_> {
+    fn observe(&mut self, event: &Event, _: &Centre) -> Flow {
+        self.tally.add(event);
+        if let Some(events) = &self.wires.events {
+            // Whoever listens outlives the run.
+            let _ = events.send(*event);
+        }
+        if self.wires.stop.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue }
+    }
+}
+
+impl Learned {
+    /// Nothing yet.
+    pub fn new(schema: Schema) -> Self {
+        Self {
+            schema,
+            centre: None,
+            buffer: Buffer::default(),
+            taken: BatchSet::default(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// Goes on from a model.
+    pub fn from_model(model: Model) -> Self {
+        let Model { fold, provenance } = model;
+        Self {
+            schema: provenance.schema,
+            buffer: Buffer::default(),
+            taken: fold.absorbed().clone(),
+            tally: Tally {
+                rows: provenance.observations,
+                matchings: provenance.matchings,
+                conflicts: provenance.conflicts,
+            },
+            centre: Some(Arc::new(Central::from_fold(fold))),
+        }
+    }
+
+    /// Rows handed over so far.
+    pub fn rows_seen(&self) -> u64 {
+        self.tally.rows + self.buffer.rows as u64
+    }
+
+    /// How the model of these counts was made.
+    pub fn provenance(&self, options: &Options) -> Provenance {
+        Provenance {
+            schema: self.schema.clone(),
+            seed: options.seed,
+            bootstrap_rows: options.first_rows(self.schema.dimensions()) as u64,
+            batch_size: options.batch_size as u64,
+            observations: self.tally.rows,
+            skipped_rows: 0,
+            matchings: self.tally.matchings,
+            conflicts: self.tally.conflicts,
+            algorithm: "sda".into(),
+        }
+    }
+
+    /// Learns from every full minibatch of the stream and keeps the rest.
+    pub fn learn(
+        &mut self,
+        stream: &mut dyn RowStream,
+        options: &Options,
+        wires: &Wires<'_>,
+    ) -> Result<(), Fault> {
+        let columns = self.schema.dimensions();
+        if self.centre.is_none() {
+            let first_rows = options.first_rows(columns);
+            let carried = self.buffer.rows;
+            let filled = stream.fill(first_rows.saturating_sub(carried), &mut self.buffer);
+            self.note_schema(stream);
+            if filled.is_ok() && (self.buffer.rows < first_rows || wires.stop.load(Ordering::Relaxed)) {
+                return Ok(());
+            }
+            let start = filled.and_then(|()| self.start(options));
+            // Bad rows must not stand in the way of the next ones.
+            let start = start.inspect_err(|_| self.buffer.truncate(carried, columns))?;
+            if options.bootstrap_rows(columns) > 0 {
+                let Some((centre, tally, event)) = unless_stopped(start, wires.stop)? else { return Ok(()) };
+                (self.centre, self.tally, self.buffer) = (Some(centre), tally, Buffer::default());
+                claim(&mut self.taken);
+                if let Some(events) = &wires.events {
+                    let _ = events.send(event);
+                }
+            } else {
+                let Start { centre, .. } = start;
+                self.centre = Some(centre);
+            }
+        }
+        let Some(centre) = self.centre.clone() else { return Ok(()) };
+        (wires.announce)(&centre);
+        let before = self.tally.rows;
+        let snapshot = centre.snapshot();
+        let mut cutter = Cutter {
+            stream,
+            buffer: &mut self.buffer,
+            schema: &self.schema,
+            family: snapshot.family(),
+            size: options.batch_size,
+            taken: &mut self.taken,
+            before,
+            stop: wires.stop,
+        };
+        let mut watch = Watch { tally: &mut self.tally, wires };
+        let result = engine::run(&centre, &mut cutter, &options.config(columns), &mut watch);
+        self.note_schema(stream);
+        result
+    }
+
+    /// Categories are found while files are read.
+    fn note_schema(&mut self, stream: &dyn RowStream) {
+        if let Some(schema) = stream.schema() {
+            self.schema.clone_from(schema);
+        }
+    }
+
+    /// The first minibatch is complete, or all there is: what is needed to learn from it.
+    fn start(&self, options: &Options) -> Result<Start, Fault> {
+        let spec = options.spec()?;
+        let domain = spec.domain(&self.schema)?;
+        let edge = Edge { schema: &self.schema, family: &domain, before: 0 };
+        let mut batch = self.buffer.clone().take(&edge)?;
+        // All there is: a row of weight 2 is the same as two rows.
+        if self.buffer.rows < options.first_rows(self.schema.dimensions()) {
+            batch = joined(batch);
+        }
+        let family = spec.build(&batch, &self.schema, &options.prior())?;
+        let centre = Arc::new(Central::new(family, options.process()?));
+        let config = options.config(self.schema.dimensions());
+        Ok(Start { centre, config, batch, taken: self.taken.clone() })
+    }
+
+    /// The model with the rows of the buffer, on a copy: as if the stream ended here. `None` when there are no rows.
+    pub fn whole(&self, options: &Options) -> Result<Option<Learned>, Fault> {
+        let mut whole = self.clone();
+        if let Some(centre) = &self.centre {
+            whole.centre = Some(Arc::new(Central::from_fold(centre.checkpoint())));
+        }
+        whole.finish(options)?;
+        Ok(whole.centre.is_some().then_some(whole))
+    }
+
+    /// Learns from the rows of the buffer as a last, short minibatch.
+    pub fn finish(&mut self, options: &Options) -> Result<(), Fault> {
+        if self.buffer.rows == 0 {
+            return Ok(());
+        }
+        let columns = self.schema.dimensions();
+        let config = options.config(columns);
+        let (rows, before) = (self.buffer.rows as u64, self.tally.rows);
+        let (centre, batch) = match &self.centre {
+            Some(centre) => {
+                let snapshot = centre.snapshot();
+                let edge = Edge { schema: &self.schema, family: snapshot.family(), before };
+                (Arc::clone(centre), self.buffer.clone().take(&edge)?)
+            }
+            None => {
+                let Start { centre, batch, .. } = self.start(options)?;
+                (centre, batch)
+            }
+        };
+        let bootstrap = self.centre.is_none() && options.bootstrap_rows(columns) > 0;
+        let tally = &mut self.tally;
+        let mut observer = |event: &Event, _: &Centre| {
+            tally.add(event);
+            Flow::Continue
+        };
+        let mut one = One(Some((claim(&mut self.taken), batch)));
+        let learned = match bootstrap {
+            true => engine::bootstrap(&centre, &mut one, &config, &mut observer).map(|_| ()),
+            false => engine::run(&centre, &mut one, &config, &mut observer),
+        };
+        learned.unwrap_or_else(|never| match never {});
+        self.tally.rows = before + rows;
+        (self.centre, self.buffer) = (Some(centre), Buffer::default());
+        Ok(())
+    }
+
+    /// What a file holds; the buffer must be empty.
+    pub fn model(&self, options: &Options) -> Option<Model> {
+        debug_assert_eq!(self.buffer.rows, 0, "rows would be lost");
+        let fold = self.centre.as_ref()?.checkpoint();
+        Some(Model { fold, provenance: self.provenance(options) })
+    }
+
+    /// The fold of the centre, without the rows of the buffer.
+    pub fn fold(&self) -> Option<Fold<AnyFamily, Dirichlet>> {
+        Some(self.centre.as_ref()?.checkpoint())
+    }
+}
+
+/// A first minibatch and where it goes.
+struct Start {
+    centre: Arc<Centre>,
+    config: engine::Config,
+    batch: anabranch::batch::Batch,
+    taken: BatchSet,
+}
+
+/// Learns from the first minibatch on a thread of its own, which is left to itself when the run is to stop: it may take
+/// seconds, and nothing of it is half done.
+fn unless_stopped(start: Start, stop: &AtomicBool) -> Result<Option<(Arc<Centre>, Tally, Event)>, Fault> {
+    let (done, result) = bounded(1);
+    std::thread::spawn(move || {
+        let Start { centre, config, batch, mut taken } = start;
+        let mut one = One(Some((claim(&mut taken), batch)));
+        let mut seen = None;
+        let mut observer = |event: &Event, _: &Centre| {
+            seen = Some(*event);
+            Flow::Continue
+        };
+        let _ = engine::bootstrap(&centre, &mut one, &config, &mut observer);
+        // Nobody waits any more after a stop.
+        let _ = done.send((centre, seen));
+    });
+    loop {
+        match result.recv_timeout(TICK) {
+            Ok((centre, Some(event))) => {
+                let mut tally = Tally::default();
+                tally.add(&event);
+                return Ok(Some((centre, tally, event)));
+            }
+            Ok((_, None)) | Err(RecvTimeoutError::Disconnected) => {
+                return Err(Fault::Internal(
+                    "the first minibatch was not learned from; please report it".into(),
+                ));
+            }
+            Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => return Ok(None),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The Rust half of the Python package `anabranch`: the engine, the four steps and the command line, without the
+//! conventions of scikit-learn, which are written in Python.
+
+mod describe;
+mod drive;
+mod engine;
+mod error;
+mod infer;
+mod learn;
+mod options;
+mod pickle;
+mod rows;
+mod stream;
+mod view;
+
+/// The module `anabranch._core`.
+#[pyo3::pymodule]
+mod _core {
+    #[pymodule_export]
+    use crate::describe::{describe, main};
+    #[pymodule_export]
+    use crate::engine::Engine;
+    #[pymodule_export]
+    use crate::infer::infer;
+}

@@ -1,0 +1,115 @@
+//! The parameters of an estimator, checked once, and what the engine makes of them.
+
+use anabranch::engine::{Config, Schedule};
+use anabranch::identify::Identification;
+use anabranch::infer::{PriorChoice, Settings};
+use anabranch::process::{Bound, Dirichlet};
+use anabranch_cli::FamilySpec;
+use anabranch_cli::args::PriorArgs;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Fault;
+
+/// Rows of the first minibatch for each column, unless told; the same as the command line's.
+const BOOTSTRAP_ROWS_PER_COLUMN: usize = 500;
+/// At least and at most this many.
+const BOOTSTRAP_ROWS: (usize, usize) = (5000, 20_000);
+
+/// The parameters as Python gives them; names and meanings are those of the command line's flags.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    pub family: String,
+    pub alpha: f64,
+    pub bound: Bound,
+    pub prior_mean: Option<String>,
+    pub prior_kappa: Option<f64>,
+    pub prior_scale: Option<String>,
+    pub prior_dof: Option<f64>,
+    pub batch_size: usize,
+    pub bootstrap: Option<usize>,
+    pub max_new: usize,
+    pub threads: usize,
+    pub workers: usize,
+    pub schedule: ScheduleName,
+    pub seed: u64,
+}
+
+/// When minibatches join.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ScheduleName {
+    Free,
+    Deterministic,
+}
+
+impl Options {
+    /// Parses and checks.
+    pub fn parse(json: &str) -> Result<Self, Fault> {
+        let options: Self = serde_json::from_str(json).map_err(Fault::input)?;
+        options.spec()?.check_prior(&options.prior())?;
+        options.process()?;
+        Ok(options)
+    }
+
+    /// What a component is.
+    pub fn spec(&self) -> Result<FamilySpec, Fault> {
+        Ok(FamilySpec::parse(&self.family)?)
+    }
+
+    /// The prior, as the flags of the command line hold it.
+    pub fn prior(&self) -> PriorArgs {
+        PriorArgs {
+            prior: None,
+            prior_mean: self.prior_mean.clone(),
+            prior_kappa: self.prior_kappa,
+            prior_scale: self.prior_scale.clone(),
+            prior_dof: self.prior_dof,
+        }
+    }
+
+    /// How many components there are.
+    pub fn process(&self) -> Result<Dirichlet, Fault> {
+        Dirichlet::new(self.alpha, self.bound).map_err(Fault::input)
+    }
+
+    /// Rows of the first minibatch, which is learned alone; 0 when the workers start at once.
+    pub fn bootstrap_rows(&self, columns: usize) -> usize {
+        let unless_told = (BOOTSTRAP_ROWS_PER_COLUMN * columns).clamp(BOOTSTRAP_ROWS.0, BOOTSTRAP_ROWS.1);
+        self.bootstrap.unwrap_or(unless_told)
+    }
+
+    /// Rows of the first minibatch, learned alone or not.
+    pub fn first_rows(&self, columns: usize) -> usize {
+        match self.bootstrap_rows(columns) {
+            0 => self.batch_size,
+            rows => rows,
+        }
+    }
+
+    /// How a run is carried out.
+    pub fn config(&self, columns: usize) -> Config {
+        Config {
+            threads: self.threads,
+            workers: self.workers,
+            schedule: match self.schedule {
+                ScheduleName::Free => Schedule::Free,
+                ScheduleName::Deterministic => Schedule::Deterministic,
+            },
+            seed: self.seed,
+            identification: Identification::Optimal,
+            inference: self.settings(),
+            prior: self.prior_choice(),
+            bootstrap_rows: self.bootstrap_rows(columns),
+        }
+    }
+
+    /// Minibatch inference.
+    pub fn settings(&self) -> Settings {
+        Settings { max_new: self.max_new, ..Settings::default() }
+    }
+
+    fn prior_choice(&self) -> PriorChoice {
+        self.prior().choice()
+    }
+}

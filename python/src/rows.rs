@@ -1,0 +1,259 @@
+//! Rows that live in Python's memory: dense arrays of either precision in any order, and sparse rows of counts.
+//!
+//! Nothing is copied as a whole. A minibatch is copied out when its turn comes, converted on the way.
+
+use anabranch::batch::Batch;
+use anabranch::family::{AnyFamily, Family};
+use anabranch_io::Schema;
+use numpy::ndarray::{ArrayView1, ArrayView2, s};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use crate::error::Fault;
+
+/// Arrays that Python lends for the length of a call.
+#[derive(Debug)]
+pub enum Lent<'py> {
+    F64(PyReadonlyArray2<'py, f64>),
+    F32(PyReadonlyArray2<'py, f32>),
+    /// The three arrays of a matrix in compressed sparse rows, and its number of columns.
+    Sparse {
+        data: PyReadonlyArray1<'py, f64>,
+        indices: PyReadonlyArray1<'py, i32>,
+        starts: PyReadonlyArray1<'py, i32>,
+        columns: usize,
+    },
+}
+
+impl<'py> Lent<'py> {
+    /// Borrows a two-dimensional array of floats, or a tuple `(data, indices, indptr, columns)`.
+    pub fn borrow(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+        if let Ok(array) = object.cast::<PyArray2<f64>>() {
+            return Ok(Self::F64(array.try_readonly()?));
+        }
+        if let Ok(array) = object.cast::<PyArray2<f32>>() {
+            return Ok(Self::F32(array.try_readonly()?));
+        }
+        type Parts<'py> =
+            (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i32>>, usize);
+        let (data, indices, starts, columns) = object.extract::<Parts<'py>>().map_err(|_| {
+            PyTypeError::new_err(
+                "rows are a two-dimensional array of floats or sparse rows with 32-bit indices",
+            )
+        })?;
+        let (data, indices, starts) = (data.try_readonly()?, indices.try_readonly()?, starts.try_readonly()?);
+        Ok(Self::Sparse { data, indices, starts, columns })
+    }
+
+    /// The same rows as something that other threads may read.
+    pub fn rows(&self) -> Rows<'_> {
+        match self {
+            Self::F64(array) => Rows::F64(array.as_array()),
+            Self::F32(array) => Rows::F32(array.as_array()),
+            Self::Sparse { data, indices, starts, columns } => Rows::Sparse {
+                data: data.as_array(),
+                indices: indices.as_array(),
+                starts: starts.as_array(),
+                columns: *columns,
+            },
+        }
+    }
+}
+
+/// Rows to be read from any thread.
+#[derive(Clone, Copy, Debug)]
+pub enum Rows<'a> {
+    F64(ArrayView2<'a, f64>),
+    F32(ArrayView2<'a, f32>),
+    Sparse {
+        data: ArrayView1<'a, f64>,
+        indices: ArrayView1<'a, i32>,
+        starts: ArrayView1<'a, i32>,
+        columns: usize,
+    },
+}
+
+impl Rows<'_> {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::F64(array) => array.nrows(),
+            Self::F32(array) => array.nrows(),
+            Self::Sparse { starts, .. } => starts.len().saturating_sub(1),
+        }
+    }
+
+    /// Number of columns.
+    pub fn columns(&self) -> usize {
+        match self {
+            Self::F64(array) => array.ncols(),
+            Self::F32(array) => array.ncols(),
+            Self::Sparse { columns, .. } => *columns,
+        }
+    }
+
+    /// Refuses rows of another width than the model's.
+    pub fn expect_columns(&self, columns: usize) -> Result<(), Fault> {
+        match self.columns() {
+            found if found == columns => Ok(()),
+            found => Err(Fault::input(format!("rows have {found} columns, the model has {columns}"))),
+        }
+    }
+
+    /// Appends the rows `first..last` to `out`.
+    pub fn copy(&self, first: usize, last: usize, out: &mut Vec<f64>) -> Result<(), Fault> {
+        match self {
+            Self::F64(array) => match array.as_slice() {
+                Some(values) => out.extend_from_slice(&values[first * array.ncols()..last * array.ncols()]),
+                None => out.extend(array.slice(s![first..last, ..]).iter()),
+            },
+            Self::F32(array) => out.extend(array.slice(s![first..last, ..]).iter().map(|v| f64::from(*v))),
+            Self::Sparse { data, indices, starts, columns } => {
+                for row in first..last {
+                    let at = out.len();
+                    out.resize(at + columns, 0.0);
+                    for entry in starts[row] as usize..starts[row + 1] as usize {
+                        let found = data.get(entry).zip(indices.get(entry));
+                        let cell = found.and_then(|(value, column)| {
+                            out.get_mut(at + usize::try_from(*column).ok()?).map(|cell| (cell, value))
+                        });
+                        // A matrix may hold a cell in several pieces.
+                        let (cell, value) =
+                            cell.ok_or_else(|| Fault::input("the sparse matrix is inconsistent"))?;
+                        *cell += value;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Rows with their weights on the way to becoming minibatches.
+#[derive(Clone, Debug, Default)]
+pub struct Buffer {
+    pub values: Vec<f64>,
+    /// One for each row, or none at all.
+    pub weights: Option<Vec<f64>>,
+    pub rows: usize,
+}
+
+impl Buffer {
+    /// Appends rows; rows without weights beside rows with weights count 1.
+    pub fn push(
+        &mut self,
+        rows: Rows<'_>,
+        weights: Option<&[f64]>,
+        first: usize,
+        last: usize,
+    ) -> Result<(), Fault> {
+        rows.copy(first, last, &mut self.values)?;
+        self.push_weights(weights.map(|weights| &weights[first..last]), last - first);
+        Ok(())
+    }
+
+    /// Appends the weights of `n` rows whose values were appended.
+    pub fn push_weights(&mut self, weights: Option<&[f64]>, n: usize) {
+        if weights.is_some() || self.weights.is_some() {
+            let mine = self.weights.get_or_insert_with(|| vec![1.0; self.rows]);
+            match weights {
+                Some(weights) => mine.extend_from_slice(weights),
+                None => mine.resize(self.rows + n, 1.0),
+            }
+        }
+        self.rows += n;
+    }
+
+    /// Forgets all rows but the first `rows`.
+    pub fn truncate(&mut self, rows: usize, columns: usize) {
+        self.values.truncate(rows * columns);
+        self.weights.iter_mut().for_each(|weights| weights.truncate(rows));
+        self.rows = rows;
+    }
+
+    /// The rows as a minibatch, checked; the buffer is empty afterwards.
+    pub fn take(&mut self, edge: &Edge<'_>) -> Result<Batch, Fault> {
+        let Self { values, weights, rows } = std::mem::take(self);
+        let columns = edge.schema.dimensions();
+        debug_assert_eq!(values.len(), rows * columns);
+        edge.check(&values)?;
+        let batch = Batch::new(columns, values).map_err(|error| Fault::Internal(error.to_string()))?;
+        match weights {
+            Some(weights) => batch.with_weights(weights).map_err(Fault::input),
+            None => Ok(batch),
+        }
+    }
+}
+
+/// The same evidence in one form, whether a row comes twice or has weight 2: rows of weight 0 left out, and equal rows
+/// joined, in the order of their values. Rows that are all different and weigh the same stay as they are.
+pub fn joined(batch: Batch) -> Batch {
+    let weight = |row: usize| batch.weights().map_or(1.0, |weights| weights[row]);
+    let mut order: Vec<usize> = (0..batch.n_rows()).filter(|row| weight(*row) > 0.0).collect();
+    let compare = |a: &usize, b: &usize| {
+        let cells = batch.row(*a).iter().zip(batch.row(*b)).map(|(a, b)| a.total_cmp(b));
+        cells.reduce(std::cmp::Ordering::then).unwrap_or(std::cmp::Ordering::Equal)
+    };
+    let mut sorted = order.clone();
+    sorted.sort_by(compare);
+    let different = sorted.windows(2).all(|pair| compare(&pair[0], &pair[1]).is_ne());
+    let plain = different && order.iter().all(|row| weight(*row) == 1.0);
+    if order.is_empty() || plain && order.len() == batch.n_rows() && batch.weights().is_none() {
+        return batch;
+    }
+    if !plain {
+        order = sorted;
+    }
+    let (mut values, mut weights): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
+    let mut last: Option<usize> = None;
+    for row in order {
+        match (last, weights.last_mut()) {
+            (Some(before), Some(sum)) if compare(&before, &row).is_eq() => *sum += weight(row),
+            _ => {
+                values.extend_from_slice(batch.row(row));
+                weights.push(weight(row));
+            }
+        }
+        last = Some(row);
+    }
+    let columns = batch.dimensions();
+    let whole = Batch::new(columns, values).expect("rows of a batch are finite");
+    if plain { whole } else { whole.with_weights(weights).expect("sums of weights are weights") }
+}
+
+/// What rows are checked against when they come in.
+#[derive(Clone, Copy, Debug)]
+pub struct Edge<'a> {
+    /// The columns, for messages.
+    pub schema: &'a Schema,
+    /// The domain.
+    pub family: &'a AnyFamily,
+    /// Rows that came before, for messages.
+    pub before: u64,
+}
+
+impl Edge<'_> {
+    /// Refuses the first row that is not finite or outside the domain, with its number from 1.
+    pub fn check(&self, values: &[f64]) -> Result<(), Fault> {
+        let columns = self.schema.dimensions();
+        for (row_ix, row) in values.chunks_exact(columns).enumerate() {
+            let place = |column: usize| {
+                let name = &self.schema.columns[column].name;
+                format!("row {}, column \"{name}\"", self.before + row_ix as u64 + 1)
+            };
+            if let Some(column) = row.iter().position(|value| !value.is_finite()) {
+                return Err(Fault::input(format!(
+                    "{}: {} is not a finite number",
+                    place(column),
+                    row[column]
+                )));
+            }
+            if let Err(fault) = self.family.check(row) {
+                let message = format!("{}: {} is not {}", place(fault.column), fault.value, fault.expected);
+                return Err(Fault::with_hint(message, Some("choose another family")));
+            }
+        }
+        Ok(())
+    }
+}

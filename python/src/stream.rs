@@ -1,0 +1,156 @@
+//! Rows as a stream, cut into minibatches that do not depend on how the rows were handed over.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anabranch::batch::Batch;
+use anabranch::central::{BatchId, BatchSet};
+use anabranch::engine::BatchSource;
+use anabranch::family::AnyFamily;
+use anabranch_io::{Schema, Source};
+use crossbeam_channel::Receiver;
+
+use crate::error::Fault;
+use crate::rows::{Buffer, Edge, Rows};
+
+/// Where rows come from.
+pub trait RowStream: Send {
+    /// Appends up to `n` rows to the buffer; fewer only at the end.
+    fn fill(&mut self, n: usize, buffer: &mut Buffer) -> Result<(), Fault>;
+
+    /// The columns with the categories found so far, where they are found while reading.
+    fn schema(&self) -> Option<&Schema> {
+        None
+    }
+}
+
+/// An array in Python's memory.
+pub struct ArrayStream<'a> {
+    rows: Rows<'a>,
+    weights: Option<&'a [f64]>,
+    at: usize,
+}
+
+impl<'a> ArrayStream<'a> {
+    /// From the first row on.
+    pub fn new(rows: Rows<'a>, weights: Option<&'a [f64]>) -> Self {
+        Self { rows, weights, at: 0 }
+    }
+}
+
+impl RowStream for ArrayStream<'_> {
+    fn fill(&mut self, n: usize, buffer: &mut Buffer) -> Result<(), Fault> {
+        let last = (self.at + n).min(self.rows.len());
+        buffer.push(self.rows, self.weights, self.at, last)?;
+        self.at = last;
+        Ok(())
+    }
+}
+
+/// Blocks of rows that another thread hands over.
+pub struct BlockStream {
+    blocks: Receiver<Buffer>,
+    current: Buffer,
+    at: usize,
+    columns: usize,
+}
+
+impl BlockStream {
+    /// Blocks of this many columns, until the sender goes away.
+    pub fn new(blocks: Receiver<Buffer>, columns: usize) -> Self {
+        Self { blocks, current: Buffer::default(), at: 0, columns }
+    }
+}
+
+impl RowStream for BlockStream {
+    fn fill(&mut self, n: usize, buffer: &mut Buffer) -> Result<(), Fault> {
+        let mut wanted = n;
+        while wanted > 0 {
+            if self.at == self.current.rows {
+                let Ok(block) = self.blocks.recv() else { return Ok(()) };
+                (self.current, self.at) = (block, 0);
+            }
+            let last = (self.at + wanted).min(self.current.rows);
+            buffer
+                .values
+                .extend_from_slice(&self.current.values[self.at * self.columns..last * self.columns]);
+            buffer.push_weights(self.current.weights.as_ref().map(|w| &w[self.at..last]), last - self.at);
+            wanted -= last - self.at;
+            self.at = last;
+        }
+        Ok(())
+    }
+}
+
+/// Files, read by the readers of the command line.
+pub struct FileStream(pub Box<dyn Source>);
+
+impl RowStream for FileStream {
+    fn fill(&mut self, n: usize, buffer: &mut Buffer) -> Result<(), Fault> {
+        if n == 0 {
+            return Ok(());
+        }
+        if let Some(batch) = self.0.next_batch(n)? {
+            buffer.values.extend_from_slice(batch.values());
+            buffer.push_weights(None, batch.n_rows());
+        }
+        Ok(())
+    }
+
+    fn schema(&self) -> Option<&Schema> {
+        Some(self.0.schema())
+    }
+}
+
+/// Cuts a stream into full minibatches; what is left stays in the buffer.
+pub struct Cutter<'a> {
+    pub stream: &'a mut dyn RowStream,
+    pub buffer: &'a mut Buffer,
+    pub schema: &'a Schema,
+    pub family: &'a AnyFamily,
+    /// Rows of a minibatch.
+    pub size: usize,
+    /// Names that minibatches have already.
+    pub taken: &'a mut BatchSet,
+    /// Rows cut off so far.
+    pub before: u64,
+    pub stop: &'a AtomicBool,
+}
+
+impl BatchSource for Cutter<'_> {
+    type Error = Fault;
+
+    fn next(&mut self) -> Result<Option<(BatchId, Batch)>, Fault> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        self.stream.fill(self.size.saturating_sub(self.buffer.rows), self.buffer)?;
+        if self.buffer.rows < self.size {
+            return Ok(None);
+        }
+        let batch =
+            self.buffer.take(&Edge { schema: self.schema, family: self.family, before: self.before })?;
+        self.before += batch.n_rows() as u64;
+        Ok(Some((claim(self.taken), batch)))
+    }
+}
+
+/// The first name that no minibatch has.
+pub fn claim(taken: &mut BatchSet) -> BatchId {
+    let id = match taken.runs().first() {
+        Some((0, last)) => BatchId(last + 1),
+        _ => BatchId(0),
+    };
+    taken.insert(id);
+    id
+}
+
+/// One minibatch.
+pub struct One(pub Option<(BatchId, Batch)>);
+
+impl BatchSource for One {
+    type Error = std::convert::Infallible;
+
+    fn next(&mut self) -> Result<Option<(BatchId, Batch)>, Self::Error> {
+        Ok(self.0.take())
+    }
+}

@@ -1,0 +1,207 @@
+//! A finished model as Python looks at it: predictions for many rows, arrays of parameters, draws.
+
+use std::sync::Arc;
+
+use anabranch::family::{AnyFamily, Family};
+use anabranch::identify::ComponentId;
+use anabranch::posterior::{Component, Posterior, Predictor};
+use anabranch::process::{Dirichlet, Process};
+use anabranch_io::Schema;
+use numpy::{PyArray1, PyArray2, PyArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::error::Fault;
+use crate::rows::{Edge, Rows};
+
+/// Rows that are predicted between two looks at Ctrl-C.
+const SLAB: usize = 1 << 15;
+
+/// A posterior with its predictive densities.
+pub struct View {
+    posterior: Arc<Posterior<AnyFamily, Dirichlet>>,
+    predictor: Predictor,
+    schema: Schema,
+}
+
+/// What is predicted of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The position of the most probable component.
+    Label,
+    /// The probability of each component.
+    Probabilities,
+    /// The log density.
+    LogDensity,
+}
+
+impl View {
+    /// Prepares every component.
+    pub fn new(posterior: Arc<Posterior<AnyFamily, Dirichlet>>, schema: Schema) -> Self {
+        let predictor = Predictor::new(&posterior);
+        Self { posterior, predictor, schema }
+    }
+
+    /// Numbers that are predicted for one row.
+    pub fn width(&self, wanted: Wanted) -> usize {
+        match wanted {
+            Wanted::Probabilities => self.predictor.ids().len(),
+            Wanted::Label | Wanted::LogDensity => 1,
+        }
+    }
+
+    /// Predicts every row on several threads; Ctrl-C ends it between slabs.
+    pub fn predict(
+        &self,
+        py: Python<'_>,
+        rows: Rows<'_>,
+        wanted: Wanted,
+        threads: usize,
+    ) -> PyResult<Vec<f64>> {
+        rows.expect_columns(self.schema.dimensions())?;
+        let width = self.width(wanted);
+        let mut out = vec![0.0; rows.len() * width];
+        for (slab, out) in out.chunks_mut((SLAB * width).max(1)).enumerate() {
+            let first = slab * SLAB;
+            let share = (out.len() / width.max(1)).div_ceil(threads.max(1)).max(1);
+            py.detach(|| {
+                std::thread::scope(|scope| {
+                    let parts = out.chunks_mut(share * width).enumerate();
+                    let jobs: Vec<_> = parts
+                        .map(|(ix, part)| {
+                            scope.spawn(move || self.part(rows, first + ix * share, wanted, part))
+                        })
+                        .collect();
+                    jobs.into_iter().try_for_each(|job| match job.join() {
+                        Ok(done) => done,
+                        Err(panic) => std::panic::resume_unwind(panic),
+                    })
+                })
+            })?;
+            py.check_signals()?;
+        }
+        Ok(out)
+    }
+
+    fn part(&self, rows: Rows<'_>, first: usize, wanted: Wanted, out: &mut [f64]) -> Result<(), Fault> {
+        let width = self.width(wanted);
+        let columns = self.schema.dimensions();
+        let mut values = Vec::new();
+        rows.copy(first, first + out.len() / width.max(1), &mut values)?;
+        let family = self.posterior.family();
+        Edge { schema: &self.schema, family, before: first as u64 }.check(&values)?;
+        let mut probabilities = Vec::new();
+        for (row, out) in values.chunks_exact(columns).zip(out.chunks_exact_mut(width)) {
+            match wanted {
+                Wanted::LogDensity => out[0] = self.predictor.ln_density(row),
+                Wanted::Probabilities | Wanted::Label => {
+                    self.predictor.responsibilities(row, &mut probabilities);
+                    match wanted {
+                        Wanted::Probabilities => out.copy_from_slice(&probabilities),
+                        _ => out[0] = best(&probabilities) as f64,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The components that have a say, in the order of every array.
+    fn components(&self) -> impl Iterator<Item = &Component> {
+        let component = |id: &ComponentId| {
+            let ix = self.posterior.position(*id).expect("the predictor was made of this posterior");
+            &*self.posterior.components()[ix]
+        };
+        self.predictor.ids().iter().map(component)
+    }
+
+    /// Ids, counts and parameters as arrays.
+    pub fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let family = self.posterior.family();
+        let d = family.dimensions();
+        let summaries: Vec<_> = self.components().map(|c| family.summary(&c.evidence().stats)).collect();
+        let k = summaries.len();
+        let matrix = |values: Vec<f64>| PyArray1::from_vec(py, values).reshape([k, d]);
+        let attributes = PyDict::new(py);
+        let ids = self.predictor.ids().iter().map(|id| id.0 as i64).collect();
+        attributes.set_item("ids", PyArray1::from_vec(py, ids))?;
+        let counts = self.components().map(|c| c.expected_count()).collect();
+        attributes.set_item("counts", PyArray1::from_vec(py, counts))?;
+        attributes.set_item("means", matrix(summaries.iter().flat_map(|s| s.mean.clone()).collect())?)?;
+        attributes.set_item("spreads", matrix(summaries.iter().flat_map(|s| s.spread.clone()).collect())?)?;
+        if summaries.iter().all(|s| s.covariance.is_some()) {
+            let all: Vec<f64> =
+                summaries.iter().flat_map(|s| s.covariance.clone().unwrap_or_default()).collect();
+            attributes.set_item("covariances", PyArray1::from_vec(py, all).reshape([k, d, d])?)?;
+        }
+        if let Some(probabilities) = self.probabilities(py)? {
+            attributes.set_item("probabilities", probabilities)?;
+        }
+        attributes.set_item("mass", self.posterior.mass())?;
+        attributes.set_item("alpha", self.posterior.process().alpha())?;
+        attributes.set_item("family", family.name())?;
+        attributes.set_item("version", self.posterior.version())?;
+        Ok(attributes)
+    }
+
+    /// For each column of categories, the probabilities by component; `None` without such columns.
+    fn probabilities<'py>(&self, py: Python<'py>) -> PyResult<Option<Vec<Bound<'py, PyArray2<f64>>>>> {
+        let family = self.posterior.family();
+        let tables: Option<Vec<_>> =
+            self.components().map(|c| family.summary(&c.evidence().stats).probabilities).collect();
+        let Some(tables) = tables.filter(|tables| !tables.is_empty()) else { return Ok(None) };
+        let columns = tables[0].len();
+        let one = |column: usize| {
+            let rows: Vec<Vec<f64>> = tables.iter().map(|table| table[column].clone()).collect();
+            Ok(PyArray2::from_vec2(py, &rows)?)
+        };
+        (0..columns).map(one).collect::<PyResult<Vec<_>>>().map(Some)
+    }
+
+    /// Rows drawn from the mixture with the position of their components; −1 is one that nobody has seen.
+    pub fn sample<'py>(
+        &self,
+        py: Python<'py>,
+        n: usize,
+        seed: u64,
+    ) -> PyResult<(Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<i64>>)> {
+        let (family, process) = (self.posterior.family(), self.posterior.process());
+        let known: Vec<&Component> = self.components().collect();
+        let mut masses: Vec<f64> =
+            known.iter().map(|c| process.existing_mass(&c.evidence().labels)).collect();
+        let labels = self.posterior.components().iter().map(|c| &c.evidence().labels);
+        masses.push(process.new_mass(labels));
+        let total: f64 = masses.iter().sum();
+        let nothing = vec![0.0; family.n_features()];
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let d = family.dimensions();
+        let (mut values, mut chosen) = (vec![0.0; n * d], Vec::with_capacity(n));
+        for row in values.chunks_exact_mut(d) {
+            let mut left = rng.random::<f64>() * total;
+            let drawn = masses.iter().position(|mass| {
+                left -= mass;
+                left < 0.0
+            });
+            let component = drawn.and_then(|ix| known.get(ix));
+            family.sample(component.map_or(&nothing, |c| &c.evidence().stats), &mut rng, row);
+            chosen.push(match component {
+                Some(_) => drawn.unwrap_or_default() as i64,
+                None => -1,
+            });
+        }
+        Ok((PyArray1::from_vec(py, values).reshape([n, d])?, PyArray1::from_vec(py, chosen)))
+    }
+}
+
+/// The first of the largest numbers, as numpy's argmax.
+fn best(values: &[f64]) -> usize {
+    let mut best = 0;
+    for (ix, value) in values.iter().enumerate() {
+        if *value > values[best] {
+            best = ix;
+        }
+    }
+    best
+}
