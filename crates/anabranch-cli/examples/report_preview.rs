@@ -1,6 +1,7 @@
 //! Writes a report about invented data: `cargo run --example report_preview -- DIR`.
 
-use anabranch_cli::report::{ComponentRow, EllipseData, ReportData, ScatterData, TraceRow, write};
+use anabranch_cli::doubts::{Doubts, DuplicateRow};
+use anabranch_cli::report::{BadRow, ComponentRow, EllipseData, ReportData, ScatterData, TraceRow, write};
 
 /// A small generator (SplitMix64), enough for a preview.
 struct Numbers(u64);
@@ -71,6 +72,14 @@ fn report(ellipses: Vec<EllipseData>, numbers: &mut Numbers) -> ReportData {
         trace: trace(numbers),
         reference_log_likelihood: Some(-7.62),
         column_names: vec!["longitude".into(), "latitude".into()],
+        doubts: Some(Doubts {
+            label_certainty: Some(0.93),
+            distinct_components: 29,
+            duplicates: vec![DuplicateRow { first: 3, second: 7, cost_per_row: 0.02, shared: 0.4 }],
+            near_empty: vec![11, 12, 20],
+            rows_drawn: 10_000,
+        }),
+        worst_rows: vec![BadRow { row: 4_711, log_density: -99.5, component: Some(3) }],
         warnings: vec!["3 components are near-empty; a later minibatch may remove them.".into()],
     }
 }

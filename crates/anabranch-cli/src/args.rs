@@ -419,6 +419,9 @@ pub struct PredictArgs {
     /// Print the log density of each row instead of the label: low values are anomalies
     #[arg(long)]
     pub score: bool,
+    /// Print only the N rows that the model explains worst, the worst first: row number, log density, component
+    #[arg(long, value_name = "N", conflicts_with_all = ["proba", "score"])]
+    pub worst: Option<usize>,
     /// Print JSON lines instead of csv
     #[arg(long)]
     pub json: bool,
@@ -439,6 +442,9 @@ pub struct InspectArgs {
     /// Components to show, the largest first
     #[arg(long, value_name = "N", default_value_t = 30)]
     pub top: usize,
+    /// Compare with another model of the same columns, such as a fit with another seed: do both label rows alike?
+    #[arg(long, value_name = "OTHER")]
+    pub against: Option<PathBuf>,
 }
 
 /// `anabranch sample`

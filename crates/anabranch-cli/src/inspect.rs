@@ -2,12 +2,16 @@
 
 use std::io::Write;
 
-use anabranch::family::{Family, Summary};
+use anabranch::diagnose::{ComponentDiagnosis, compare};
+use anabranch::family::{AnyFamily, Family, Summary};
 use anabranch::posterior::Component;
 use anabranch_io::model::Model;
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
 use crate::args::InspectArgs;
+use crate::doubts::{Doubts, diagnose};
 use crate::failure::Failure;
 use crate::fit::describe;
 use crate::picture::{counted, grouped, significant};
@@ -21,6 +25,7 @@ struct Inspection {
     model: &'static str,
     family: String,
     prior: serde_json::Value,
+    prior_summary: PriorSummary,
     alpha: f64,
     effective_components: usize,
     minibatches: u64,
@@ -29,7 +34,31 @@ struct Inspection {
     columns: Vec<String>,
     categories: Vec<Option<Vec<String>>>,
     redirects: Vec<(u64, u64)>,
+    doubts: Doubts,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comparison: Option<Against>,
     components: Vec<Row>,
+}
+
+/// What the prior expects of a component, in the units of the data.
+#[derive(Serialize)]
+struct PriorSummary {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kappa: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dof: Option<f64>,
+    #[serde(flatten)]
+    summary: Summary,
+}
+
+/// How like another model this one is.
+#[derive(Serialize)]
+struct Against {
+    model: String,
+    components: usize,
+    adjusted_rand: f64,
+    divergence: f64,
+    rows_drawn: usize,
 }
 
 #[derive(Serialize)]
@@ -37,6 +66,8 @@ struct Row {
     id: u64,
     count: f64,
     weight: f64,
+    certainty: Option<f64>,
+    confused_with: Option<u64>,
     #[serde(flatten)]
     summary: Summary,
 }
@@ -44,7 +75,10 @@ struct Row {
 /// Runs the command.
 pub fn command(args: &InspectArgs) -> Result<(), Failure> {
     let model = Model::load(&args.model)?;
-    let inspection = inspect(&model)?;
+    let mut inspection = inspect(&model)?;
+    if let Some(path) = &args.against {
+        inspection.comparison = against(&model, &Model::load(path)?, path.display().to_string())?;
+    }
     let mut out = std::io::stdout().lock();
     if args.json {
         let text = serde_json::to_string(&inspection)
@@ -60,6 +94,10 @@ fn inspect(model: &Model) -> Result<Inspection, Failure> {
     let mut components: Vec<&Component> = posterior.components().iter().map(|c| &**c).collect();
     components.sort_by(|a, b| b.expected_count().total_cmp(&a.expected_count()).then(a.id().cmp(&b.id())));
     let mass = posterior.expected_mass();
+    let diagnosis = diagnose(posterior);
+    let diagnosed = |component: &Component| -> Option<&ComponentDiagnosis> {
+        posterior.position(component.id()).and_then(|place| diagnosis.components.get(place))
+    };
     let prior = serde_json::to_value(posterior.family())
         .map_err(|error| Failure::Internal { message: format!("cannot print the prior: {error}") })?;
     Ok(Inspection {
@@ -69,6 +107,7 @@ fn inspect(model: &Model) -> Result<Inspection, Failure> {
         model: "dp",
         family: describe(posterior.family()),
         prior,
+        prior_summary: prior_summary(posterior.family()),
         alpha: posterior.process().alpha(),
         effective_components: posterior.effective_components(),
         minibatches: model.fold.absorbed().len(),
@@ -77,21 +116,57 @@ fn inspect(model: &Model) -> Result<Inspection, Failure> {
         columns: provenance.schema.names().map(str::to_owned).collect(),
         categories: provenance.schema.columns.iter().map(|column| column.categories.clone()).collect(),
         redirects: posterior.redirects().iter().map(|(from, into)| (from.0, into.0)).collect(),
+        doubts: Doubts::from(&diagnosis),
+        comparison: None,
         components: components
             .iter()
             .map(|component| Row {
                 id: component.id().0,
                 count: component.expected_count(),
                 weight: component.expected_count() / mass.max(f64::MIN_POSITIVE),
+                certainty: diagnosed(component).and_then(|found| found.certainty),
+                confused_with: diagnosed(component).and_then(|found| Some(found.confused_with?.0)),
                 summary: posterior.family().summary(&component.evidence().stats),
             })
             .collect(),
     })
 }
 
+/// The numbers of a Gaussian's prior that mean the same in every unit, and what it expects in those of the data.
+fn prior_summary(family: &AnyFamily) -> PriorSummary {
+    let prior = match family {
+        AnyFamily::Gaussian(gaussian) => Some(gaussian.prior()),
+        _ => None,
+    };
+    PriorSummary {
+        kappa: prior.map(|prior| prior.kappa),
+        dof: prior.map(|prior| prior.dof),
+        summary: family.summary(&vec![0.0; family.n_features()]),
+    }
+}
+
+/// Rows on which two models are compared.
+const ROWS_COMPARED: usize = 10_000;
+
+fn against(model: &Model, other: &Model, name: String) -> Result<Option<Against>, Failure> {
+    if model.provenance.schema != other.provenance.schema {
+        return Err(Failure::input(format!("--against {name}: the models have other columns or categories"))
+            .with_hint("compare fits of the same columns"));
+    }
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(0);
+    let (ours, theirs) = (model.fold.posterior(), other.fold.posterior());
+    Ok(compare(ours, theirs, ROWS_COMPARED, &mut rng).map(|found| Against {
+        model: name,
+        components: theirs.components().len(),
+        adjusted_rand: found.adjusted_rand,
+        divergence: found.divergence,
+        rows_drawn: found.rows_drawn,
+    }))
+}
+
 /// The most probable category where there are categories, else mean and spread.
-fn cell(inspection: &Inspection, row: &Row, column: usize) -> String {
-    let probabilities = row.summary.probabilities.as_ref().and_then(|columns| columns.get(column));
+fn cell(inspection: &Inspection, summary: &Summary, column: usize) -> String {
+    let probabilities = summary.probabilities.as_ref().and_then(|columns| columns.get(column));
     let categories = inspection.categories.get(column).and_then(Option::as_ref);
     match (categories, probabilities) {
         (Some(categories), Some(probabilities)) if !probabilities.is_empty() => {
@@ -101,11 +176,7 @@ fn cell(inspection: &Inspection, row: &Row, column: usize) -> String {
             let name = categories.get(best).map_or(anabranch_io::OTHER, String::as_str);
             format!("{name} {:.0} %", 100.0 * probabilities[best])
         }
-        _ => format!(
-            "{} ± {}",
-            significant(row.summary.mean[column], 4),
-            significant(row.summary.spread[column], 2)
-        ),
+        _ => format!("{} ± {}", significant(summary.mean[column], 4), significant(summary.spread[column], 2)),
     }
 }
 
@@ -122,6 +193,9 @@ fn print_table(inspection: &Inspection, top: usize, out: &mut impl Write) -> Res
         inspection.family,
         inspection.alpha
     )?;
+    if let (Some(kappa), Some(dof)) = (inspection.prior_summary.kappa, inspection.prior_summary.dof) {
+        writeln!(out, "prior: kappa {}, {} degrees of freedom", significant(kappa, 3), significant(dof, 3))?;
+    }
     let columns = inspection.columns.len().min(COLUMNS_SHOWN);
     let mut head = vec!["id".to_owned(), "rows".to_owned(), "share".to_owned()];
     head.extend(inspection.columns[..columns].iter().cloned());
@@ -129,9 +203,12 @@ fn print_table(inspection: &Inspection, top: usize, out: &mut impl Write) -> Res
     for row in inspection.components.iter().take(top) {
         let mut line =
             vec![row.id.to_string(), grouped(row.count.round()), format!("{:.1} %", 100.0 * row.weight)];
-        line.extend((0..columns).map(|column| cell(inspection, row, column)));
+        line.extend((0..columns).map(|column| cell(inspection, &row.summary, column)));
         lines.push(line);
     }
+    let mut prior = vec!["prior".to_owned(), String::new(), String::new()];
+    prior.extend((0..columns).map(|column| cell(inspection, &inspection.prior_summary.summary, column)));
+    lines.push(prior);
     let n_cells = lines[0].len();
     let width = |ix: usize| lines.iter().map(|line| line[ix].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..n_cells).map(width).collect();
@@ -145,6 +222,19 @@ fn print_table(inspection: &Inspection, top: usize, out: &mut impl Write) -> Res
     }
     if inspection.columns.len() > columns {
         writeln!(out, "columns are the first {columns} of {}; --json has all", inspection.columns.len())?;
+    }
+    for sentence in inspection.doubts.sentences() {
+        writeln!(out, "{sentence}")?;
+    }
+    if let Some(other) = &inspection.comparison {
+        writeln!(
+            out,
+            "against {} ({}): labels agree with an adjusted Rand index of {:.3}, densities differ by {} nats a row",
+            other.model,
+            counted(other.components as u64, "component"),
+            other.adjusted_rand,
+            significant(other.divergence, 2)
+        )?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 pub mod args;
 mod demo;
+pub mod doubts;
 mod evaluate;
 mod experiment;
 mod failure;

@@ -1,8 +1,11 @@
-//! `anabranch predict`: a label, the probabilities or the log density of each row.
+//! `anabranch predict`: a label, the probabilities or the log density of each row, or the rows that are explained worst.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufWriter, Write};
 
 use anabranch::batch::Batch;
+use anabranch::diagnose::Worst;
+use anabranch::identify::ComponentId;
 use anabranch::posterior::Predictor;
 use anabranch_io::ReadOptions;
 use anabranch_io::model::Model;
@@ -12,7 +15,8 @@ use crate::failure::Failure;
 use crate::picture::counted;
 use crate::reading::{DomainFilter, ROWS_AT_ONCE, open_inputs, options};
 
-/// Runs the command. One line is printed for each row, in order; skipped rows print nothing and are counted.
+/// Runs the command. One line is printed for each row, in order, or for each of the worst; skipped rows print nothing and
+/// are counted.
 pub fn command(args: &PredictArgs) -> Result<(), Failure> {
     let model = Model::load(&args.model)?;
     let schema = model.provenance.schema.clone();
@@ -28,9 +32,16 @@ pub fn command(args: &PredictArgs) -> Result<(), Failure> {
         writeln!(out, "{}", header(args, &predictor))?;
     }
     let mut probabilities = Vec::new();
+    let mut worst = args.worst.map(WorstRows::new);
     while let Some(batch) = source.next_batch(ROWS_AT_ONCE)? {
         let batch = filter.filter(batch)?;
-        print_batch(args, &predictor, &batch, &mut probabilities, &mut out)?;
+        match &mut worst {
+            Some(worst) => worst.look_at(&predictor, &batch),
+            None => print_batch(args, &predictor, &batch, &mut probabilities, &mut out)?,
+        }
+    }
+    if let Some(worst) = worst {
+        worst.print(args, &mut out)?;
     }
     out.flush()?;
     let skipped = source.skipped_rows() + filter.skipped();
@@ -41,7 +52,9 @@ pub fn command(args: &PredictArgs) -> Result<(), Failure> {
 }
 
 fn header(args: &PredictArgs, predictor: &Predictor) -> String {
-    if args.proba {
+    if args.worst.is_some() {
+        "row,log_density,component".to_owned()
+    } else if args.proba {
         predictor.ids().iter().map(|id| format!("component_{id}")).collect::<Vec<_>>().join(",")
     } else if args.score {
         "log_density".to_owned()
@@ -86,4 +99,46 @@ fn print_batch(
         }
     }
     Ok(())
+}
+
+/// The rows that the model explains worst, with the component that each is taken for.
+struct WorstRows {
+    worst: Worst,
+    labels: BTreeMap<u64, Option<ComponentId>>,
+    rows_seen: u64,
+    capacity: usize,
+}
+
+impl WorstRows {
+    fn new(capacity: usize) -> Self {
+        Self { worst: Worst::new(capacity), labels: BTreeMap::new(), rows_seen: 0, capacity }
+    }
+
+    fn look_at(&mut self, predictor: &Predictor, batch: &Batch) {
+        for row in batch.rows() {
+            self.rows_seen += 1;
+            if self.worst.offer(self.rows_seen, predictor.ln_density(row)) {
+                self.labels.insert(self.rows_seen, predictor.label(row));
+            }
+        }
+        // Rows that others have displaced are forgotten now and then: memory is bounded by what is kept and one batch.
+        if self.labels.len() > 2 * self.capacity + ROWS_AT_ONCE {
+            let kept: BTreeSet<u64> = self.worst.clone().into_sorted().iter().map(|bad| bad.row).collect();
+            self.labels.retain(|row, _| kept.contains(row));
+        }
+    }
+
+    fn print(self, args: &PredictArgs, out: &mut impl Write) -> Result<(), Failure> {
+        for bad in self.worst.into_sorted() {
+            let component = self.labels.get(&bad.row).copied().flatten().map(|id| id.0);
+            if args.json {
+                let object = serde_json::json!({"row": bad.row, "log_density": bad.ln_density, "component": component});
+                writeln!(out, "{object}")?;
+            } else {
+                let component = component.map_or_else(String::new, |id| id.to_string());
+                writeln!(out, "{},{},{component}", bad.row, bad.ln_density)?;
+            }
+        }
+        Ok(())
+    }
 }

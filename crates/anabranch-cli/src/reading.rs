@@ -107,11 +107,16 @@ impl DomainFilter {
         self.skipped
     }
 
+    /// Rows that passed so far.
+    pub fn passed(&self) -> u64 {
+        self.rows_seen - self.skipped
+    }
+
     /// The rows that lie in the domain, or the first that does not.
     pub fn filter(&mut self, batch: Batch) -> Result<Batch, Failure> {
-        let Some(family) = &self.family else { return Ok(batch) };
         let first_row = self.rows_seen + 1;
         self.rows_seen += batch.n_rows() as u64;
+        let Some(family) = &self.family else { return Ok(batch) };
         let bad: Vec<usize> =
             (0..batch.n_rows()).filter(|row| family.check(batch.row(*row)).is_err()).collect();
         let Some(first_bad) = bad.first() else { return Ok(batch) };
@@ -249,12 +254,13 @@ impl BatchSource for Minibatches {
             let Some(batch) = batch else { return Ok(None) };
             let id = BatchId(self.next);
             self.next += 1;
+            let before = self.filter.passed();
             let batch = self.filter.filter(batch)?;
             if self.absorbed.contains(id) {
                 continue;
             }
             if let Some(sample) = &mut self.sample {
-                sample.add(&batch);
+                sample.add(&batch, before + 1);
             }
             return Ok(Some((id, batch)));
         }
@@ -265,6 +271,7 @@ impl BatchSource for Minibatches {
 #[derive(Clone, Debug)]
 pub struct RowSample {
     rows: Vec<f64>,
+    numbers: Vec<u64>,
     dimensions: usize,
     capacity: usize,
     seen: u64,
@@ -276,21 +283,23 @@ impl RowSample {
     pub fn new(dimensions: usize, capacity: usize, seed: u64) -> Self {
         use rand::SeedableRng;
         let rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5A11);
-        Self { rows: Vec::new(), dimensions, capacity, seen: 0, rng }
+        Self { rows: Vec::new(), numbers: Vec::new(), dimensions, capacity, seen: 0, rng }
     }
 
-    /// Gives every row of the batch the same chance as all before it.
-    pub fn add(&mut self, batch: &Batch) {
+    /// Gives every row of the batch the same chance as all before it; the first has this number in the stream.
+    pub fn add(&mut self, batch: &Batch, first_number: u64) {
         use rand::RngExt;
-        for row in batch.rows() {
+        for (number, row) in (first_number..).zip(batch.rows()) {
             self.seen += 1;
-            if self.rows.len() < self.capacity * self.dimensions {
+            if self.numbers.len() < self.capacity {
                 self.rows.extend_from_slice(row);
+                self.numbers.push(number);
                 continue;
             }
             let place = self.rng.random_range(0..self.seen) as usize;
             if place < self.capacity {
                 self.rows[place * self.dimensions..(place + 1) * self.dimensions].copy_from_slice(row);
+                self.numbers[place] = number;
             }
         }
     }
@@ -298,5 +307,10 @@ impl RowSample {
     /// The sampled rows, one after another.
     pub fn values(&self) -> &[f64] {
         &self.rows
+    }
+
+    /// The number of each sampled row in the stream, from 1, without the rows that were skipped.
+    pub fn numbers(&self) -> &[u64] {
+        &self.numbers
     }
 }

@@ -3,16 +3,18 @@
 use std::io::Write;
 use std::path::Path;
 
+use anabranch::diagnose::Worst;
 use anabranch::family::Family;
 use anabranch::posterior::Predictor;
 
 use super::outcome::Outcome;
 use super::session::Finished;
 use crate::args::OutputArgs;
+use crate::doubts::{Doubts, diagnose};
 use crate::failure::Failure;
 use crate::picture::{counted, grouped, significant};
 use crate::report::{
-    ComponentRow, Covariance, EllipseData, Projection, ReportData, ReportFiles, ScatterData, write,
+    BadRow, ComponentRow, Covariance, EllipseData, Projection, ReportData, ReportFiles, ScatterData, write,
 };
 
 /// Prints the outcome as JSON or as a few lines.
@@ -108,6 +110,8 @@ pub fn write_report(
         reference_log_likelihood: reference,
         component_table: table,
         column_names: names,
+        doubts: Some(Doubts::from(&diagnose(posterior))),
+        worst_rows: worst_rows(finished),
         warnings: warnings(outcome),
     };
     Ok(write(folder, &data)?)
@@ -139,6 +143,27 @@ fn warnings(outcome: &Outcome) -> Vec<String> {
         warnings.push(format!("Skipped {}.", counted(outcome.skipped_rows, "bad row")));
     }
     warnings
+}
+
+/// Rows of the report's list of those that are explained worst.
+const WORST_ROWS: usize = 20;
+
+/// The sampled rows that the model explains worst.
+fn worst_rows(finished: &Finished) -> Vec<BadRow> {
+    let Some(sample) = &finished.sample else { return Vec::new() };
+    let predictor = Predictor::new(finished.posterior());
+    let rows: Vec<&[f64]> =
+        sample.values().chunks_exact(finished.posterior().family().dimensions()).collect();
+    let mut worst = Worst::new(WORST_ROWS);
+    for (place, row) in (0..).zip(&rows) {
+        worst.offer(place, predictor.ln_density(row));
+    }
+    let bad_row = |place: usize, log_density: f64| BadRow {
+        row: sample.numbers()[place],
+        log_density,
+        component: predictor.label(rows[place]).map(|id| id.0),
+    };
+    worst.into_sorted().iter().map(|bad| bad_row(bad.row as usize, bad.ln_density)).collect()
 }
 
 /// The sampled rows and the components in the plane of the two leading directions.

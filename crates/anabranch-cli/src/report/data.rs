@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::doubts::Doubts;
+
 /// Everything that a report shows. Parts that are empty are said to be empty, not hidden.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ReportData {
@@ -25,6 +27,10 @@ pub struct ReportData {
     pub component_table: Vec<ComponentRow>,
     /// Names of the columns of the data.
     pub column_names: Vec<String>,
+    /// What is doubtful about the model; `None` where nobody looked.
+    pub doubts: Option<Doubts>,
+    /// The rows of the sample that the model explains worst, the worst first.
+    pub worst_rows: Vec<BadRow>,
     /// What the reader has to know before trusting the rest.
     pub warnings: Vec<String>,
 }
@@ -87,4 +93,15 @@ pub struct ComponentRow {
     pub mean: Vec<f64>,
     /// Standard deviation of each column.
     pub spread: Vec<f64>,
+}
+
+/// A row that is explained badly.
+#[derive(Clone, Debug, Serialize)]
+pub struct BadRow {
+    /// Number of the row in the input, from 1.
+    pub row: u64,
+    /// Log predictive density.
+    pub log_density: f64,
+    /// The component that it is taken for.
+    pub component: Option<u64>,
 }

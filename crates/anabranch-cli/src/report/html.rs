@@ -1,6 +1,6 @@
 //! The page: text, inline pictures and the table of components, in one file.
 
-use super::{ComponentRow, ReportData, STYLE};
+use super::{ComponentRow, ReportData, STYLE, doubts};
 use crate::picture::{Figure, component_colour, escape, grouped, significant};
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ const MOST_COLUMNS: usize = 8;
 pub(super) fn page(data: &ReportData, figures: &[Figure]) -> String {
     let title = escape(&data.title);
     let subtitle = paragraph("lead", &data.subtitle);
-    let body = [warnings(data), facts(data), pictures(figures), table(data)].concat();
+    let body = [warnings(data), facts(data), pictures(figures), doubts::section(data), table(data)].concat();
     format!(
         r#"<!DOCTYPE html>
 <html lang="en">

@@ -10,6 +10,7 @@
 
 mod clusters;
 mod data;
+mod doubts;
 mod files;
 mod growth;
 mod html;
@@ -17,7 +18,7 @@ mod likelihood;
 mod principal;
 mod sizes;
 
-pub use data::{ComponentRow, EllipseData, ReportData, ScatterData, TraceRow};
+pub use data::{BadRow, ComponentRow, EllipseData, ReportData, ScatterData, TraceRow};
 pub use files::{ReportError, ReportFiles, write};
 pub use principal::{Covariance, Projection};
 

@@ -1,6 +1,7 @@
 //! The report as a whole: valid, complete, the same twice, and never in trouble.
 
 use super::*;
+use crate::doubts::{Doubts, DuplicateRow};
 use std::path::Path;
 
 fn data() -> ReportData {
@@ -43,6 +44,14 @@ fn data() -> ReportData {
         reference_log_likelihood: Some(-8.9),
         component_table: ids.map(component).collect(),
         column_names: vec!["<x & \"y\">".into(), "depth".into()],
+        doubts: Some(Doubts {
+            label_certainty: Some(0.9),
+            distinct_components: 29,
+            duplicates: vec![DuplicateRow { first: 3, second: 7, cost_per_row: 0.02, shared: 0.4 }],
+            near_empty: vec![11],
+            rows_drawn: 100,
+        }),
+        worst_rows: vec![BadRow { row: 4711, log_density: -99.5, component: Some(3) }],
         warnings: vec!["mind the <gap>".into()],
     }
 }
@@ -65,6 +74,7 @@ fn spoiled() -> ReportData {
     }
     data.component_table.iter_mut().for_each(|row| row.mean = vec![f64::NAN]);
     data.reference_log_likelihood = Some(f64::NAN);
+    data.worst_rows[0].log_density = f64::NEG_INFINITY;
     data
 }
 
@@ -169,6 +179,16 @@ fn the_page_holds_every_picture_and_nothing_from_elsewhere() {
     }
     let page = html::page(&data(), &figures(&data()));
     assert!(page.contains("<h1>Rivers &lt;&amp;&quot;&gt; of</h1>") && page.contains("mind the &lt;gap&gt;"));
+}
+
+#[test]
+fn the_page_says_what_is_doubtful() {
+    let page = html::page(&data(), &figures(&data()));
+    assert!(page.contains("<li>near-empty components: 1 with fewer than 2 rows: 11</li>"), "{page}");
+    assert!(page.contains("<tr><td>3</td><td>7</td><td>0.02</td><td>40 %</td></tr>"), "{page}");
+    assert!(page.contains("<tr><td>4711</td><td>−99.5</td><td>3</td></tr>"), "{page}");
+    let unseen = html::page(&ReportData::default(), &figures(&ReportData::default()));
+    assert!(!unseen.contains("doubtful"));
 }
 
 #[test]

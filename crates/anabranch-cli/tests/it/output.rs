@@ -4,7 +4,7 @@ use std::io::Read;
 use std::process::Stdio;
 
 use crate::support::data::three_clusters;
-use crate::support::{Run, Sandbox};
+use crate::support::{FIXED, Run, Sandbox};
 
 fn column(text: &str) -> Vec<&str> {
     text.lines().skip(1).collect()
@@ -93,8 +93,91 @@ fn inspecting_prints_a_table_for_people() {
     let run = sandbox.run(&["inspect", "model", "--top", "2"]);
     let lines: Vec<&str> = run.ok().lines().collect();
     assert!(lines[0].starts_with("300 rows, 3 components"), "{}", lines[0]);
-    assert_eq!(lines.len(), 1 + 1 + 2 + 1, "{}", run.stdout);
-    assert!(lines[4].contains("and 1 smaller"), "{}", lines[4]);
+    assert!(lines[1].starts_with("prior: kappa "), "{}", lines[1]);
+    assert!(lines[5].trim_start().starts_with("prior "), "{}", lines[5]);
+    assert!(lines[6].contains("and 1 smaller"), "{}", lines[6]);
+    assert!(lines[7].starts_with("labels: 100 % of rows"), "{}", lines[7]);
+    assert_eq!(lines[8..], ["likely duplicates: none", "near-empty components: none"], "{}", run.stdout);
+}
+
+#[test]
+fn inspecting_tells_the_prior_and_what_is_doubtful_as_json() {
+    let sandbox = Sandbox::with_model();
+    let model = sandbox.run(&["inspect", "model", "--json"]).silent_json();
+    let prior = &model["prior_summary"];
+    assert_eq!(
+        (prior["mean"].as_array().unwrap().len(), prior["covariance"].as_array().unwrap().len()),
+        (2, 4)
+    );
+    assert!(prior["kappa"].as_f64().unwrap() > 0.0 && prior["dof"].as_f64().unwrap() > 1.0, "{prior}");
+    let doubts = &model["doubts"];
+    assert!(doubts["label_certainty"].as_f64().unwrap() > 0.99, "{doubts}");
+    assert_eq!(
+        (doubts["distinct_components"].as_u64(), doubts["near_empty"].as_array().unwrap().len()),
+        (Some(3), 0)
+    );
+    assert!(model["components"][0]["certainty"].as_f64().unwrap() > 0.99);
+    assert!(model.get("comparison").is_none());
+}
+
+#[test]
+fn a_model_compared_with_itself_is_the_same() {
+    let sandbox = Sandbox::with_model();
+    let model = sandbox.run(&["inspect", "model", "--against", "model", "--json"]).silent_json();
+    let found = &model["comparison"];
+    assert_eq!(
+        (found["adjusted_rand"].as_f64(), found["divergence"].as_f64()),
+        (Some(1.0), Some(0.0)),
+        "{found}"
+    );
+    let text = sandbox.run(&["inspect", "model", "--against", "model"]);
+    assert!(text.ok().contains("against model (3 components): labels agree"), "{}", text.stdout);
+}
+
+#[test]
+fn models_of_other_columns_are_not_compared() {
+    let sandbox = Sandbox::with_model();
+    sandbox.write("other.csv", "a,b,c\n1,2,3\n2,3,4\n3,4,6\n");
+    sandbox.run(&["fit", "other.csv", "--out", "other", "--quiet"]).ok();
+    let run = sandbox.run(&["inspect", "model", "--against", "other"]);
+    assert_eq!(run.refusal(), "--against other: the models have other columns or categories\nhint: compare fits of the same columns");
+}
+
+#[test]
+fn the_worst_rows_are_those_with_the_lowest_scores() {
+    let sandbox = Sandbox::with_model();
+    let mut table = three_clusters(100, 1);
+    table.rows[41] = vec![400.0, -400.0];
+    sandbox.write("odd.csv", table.csv());
+    let scores = sandbox.run(&["predict", "model", "odd.csv", "--score"]);
+    let mut sorted: Vec<(f64, u64)> =
+        column(scores.ok()).iter().map(|line| line.parse().unwrap()).zip(1..).collect();
+    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let worst = sandbox.run(&["predict", "model", "odd.csv", "--worst", "5"]);
+    assert_eq!(worst.ok().lines().next(), Some("row,log_density,component"));
+    let rows: Vec<Vec<&str>> = column(worst.ok()).iter().map(|line| line.split(',').collect()).collect();
+    let found: Vec<(f64, u64)> =
+        rows.iter().map(|row| (row[1].parse().unwrap(), row[0].parse().unwrap())).collect();
+    assert_eq!(found, sorted[..5]);
+    assert_eq!(rows[0][0], "42");
+    let labels = sandbox.run(&["predict", "model", "odd.csv"]);
+    assert!(rows.iter().all(|row| row[2] == column(labels.ok())[row[0].parse::<usize>().unwrap() - 1]));
+    let json = sandbox.run(&["predict", "model", "odd.csv", "--worst", "1", "--json"]);
+    let object: serde_json::Value = serde_json::from_str(json.ok()).unwrap();
+    assert_eq!(object["row"], 42);
+}
+
+#[test]
+fn the_report_names_doubts_and_rows_by_their_number() {
+    let sandbox = Sandbox::with("rows.csv", three_clusters(50, 1).csv());
+    sandbox.run(&[&["fit", "rows.csv", "--report", "here", "--quiet"], &FIXED[..]].concat()).ok();
+    let page = std::fs::read_to_string(sandbox.path("here/report.html")).unwrap();
+    let (_, section) = page.split_once("Rows that are explained worst").unwrap();
+    let numbers =
+        section.split("<tr><td>").skip(1).map(|row| row.split('<').next().unwrap().parse::<u64>().unwrap());
+    let numbers: Vec<u64> = numbers.collect();
+    assert_eq!(numbers.len(), 20, "{section}");
+    assert!(numbers.iter().all(|number| (1..=150).contains(number)), "{numbers:?}");
 }
 
 /// Runs with a reader that takes one byte and goes away.
