@@ -187,6 +187,7 @@ pub(super) fn engine_config(
         inference: Settings { max_new: task.max_new, ..Settings::default() },
         prior: PriorChoice::Given,
         bootstrap_rows: bootstrap,
+        upkeep: bootstrap > 0,
     }
 }
 
@@ -226,7 +227,7 @@ fn through_engine(
     }
     if flow == Flow::Continue {
         match engine::run(&central, &mut source, &config, recorder) {
-            Ok(()) => {}
+            Ok(()) => engine::finish(&central, &config),
             Err(never) => match never {},
         }
     }

@@ -35,7 +35,7 @@ pub(super) fn run(args: &ExperimentArgs) -> Result<Evidence, Failure> {
         threads: threads(args),
         effort: if args.quick { 0.2 } else { 0.5 },
     };
-    let bootstrap = if args.quick { 500 } else { 10_000 };
+    let bootstrap = if args.quick { 500 } else { 20_000 };
     let contest = Contest::hold(args, &task, bootstrap)?;
     let lead = format!(
         "{} rows of {} columns, {} held out, minibatches of {}, {WORKERS} logical workers, α = {ALPHA}, one prior for all, \

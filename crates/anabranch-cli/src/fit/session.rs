@@ -128,6 +128,8 @@ fn config(args: &EngineArgs, prior: PriorChoice, bootstrap_rows: usize) -> Confi
         inference: Settings { max_new: args.max_new, ..Settings::default() },
         prior,
         bootstrap_rows,
+        // The ablation is of the paper's method.
+        upkeep: args.identify == OnOff::On,
     }
 }
 

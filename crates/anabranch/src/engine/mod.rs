@@ -61,6 +61,8 @@ pub struct Config {
     pub prior: PriorChoice,
     /// Rows of the first minibatch while the stream goes on: a shorter one is all there is.
     pub bootstrap_rows: usize,
+    /// Whether the model is looked after: merges, the prior again, the first rows again. Off, it is the paper's method.
+    pub upkeep: bool,
 }
 
 impl Default for Config {
@@ -75,6 +77,7 @@ impl Default for Config {
             inference: Settings::default(),
             prior: PriorChoice::Estimated,
             bootstrap_rows: 5000,
+            upkeep: true,
         }
     }
 }

@@ -29,7 +29,7 @@ impl Upkeep {
         let snapshot = central.snapshot();
         let mass = snapshot.mass();
         // A further pass does not grow the data; the model is looked after at its end.
-        if snapshot.pass() > 0 {
+        if snapshot.pass() > 0 || !config.upkeep {
             return;
         }
         let lines = |mass: f64| (mass / FIRST_LINE).log2().floor();
@@ -44,7 +44,11 @@ impl Upkeep {
 }
 
 /// Ends a run whose stream has ended: the first rows again, the prior again, and every merge that the data support.
+/// Without upkeep there is nothing to do.
 pub fn finish<F: Family, P: Process>(central: &Central<F, P>, config: &Config) {
+    if !config.upkeep {
+        return;
+    }
     estimate_prior(central, config);
     replace_first(central);
     estimate_prior(central, config);

@@ -54,7 +54,7 @@ impl Plan {
                 clusters: 100,
                 test_rows: 10_000,
                 truncation: 200,
-                bootstrap: 5000,
+                bootstrap: 20_000,
                 workers: vec![1, 2, 4, 8, 16, 24, 32, MANY],
                 effort: 1.0,
             }
