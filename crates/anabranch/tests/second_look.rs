@@ -1,7 +1,7 @@
-//! Evidence that is replaced: the first rows again, further passes, and components that split. Every datum counts once.
+//! Evidence that is replaced: the first rows again, and further passes. Every datum counts once.
 
 use anabranch::batch::Batch;
-use anabranch::central::{Absorb, BatchId, Central, Entry, Fold, Part, Void};
+use anabranch::central::{Absorb, BatchId, Central, Entry, Fold, Void};
 use anabranch::engine::{self, Config, Flow};
 use anabranch::family::{AnyFamily, Family, Gaussian};
 use anabranch::identify::{ComponentId, Target};
@@ -119,7 +119,7 @@ fn rows_that_came_since_the_last_pass_add_to_the_mass() {
 }
 
 #[test]
-fn merges_and_splits_in_the_middle_of_a_pass_keep_the_mass() {
+fn merges_in_the_middle_of_a_pass_keep_the_mass() {
     let (family, mut fold) = (family(), two());
     fold.apply(&Entry::Pass).unwrap();
     let entry =
@@ -127,22 +127,8 @@ fn merges_and_splits_in_the_middle_of_a_pass_keep_the_mass() {
     fold.apply(&entry).unwrap();
     fold.apply(&Entry::Retire { id: ComponentId(0), into: ComponentId(2) }).unwrap();
     assert_mass(&fold, 40.0);
-    let unit = |value| evidence(&family, value, 1.0).stats;
-    let parts = vec![
-        Part { share: 0.25, profile: unit(4.0), entropy: 0.0 },
-        Part { share: 0.75, profile: unit(6.0), entropy: 0.1 },
-    ];
-    fold.apply(&Entry::Split { id: ComponentId(1), parts: parts.clone() }).unwrap();
-    assert_mass(&fold, 40.0);
-    assert_eq!(fold.posterior().components().len(), 3);
-    assert_eq!((fold.next_id(), fold.last_birth()), (4, fold.posterior().version()));
-    let wrong = vec![Part { share: 0.5, ..parts[0].clone() }, Part { share: 0.6, ..parts[1].clone() }];
-    assert_eq!(
-        fold.apply(&Entry::Split { id: ComponentId(1), parts: wrong }),
-        Err(Void::NotParts(ComponentId(1)))
-    );
-    // The rest of the pass: what was set aside goes, through merge and split.
-    let entry = absorb(&fold, 1, 1, vec![(3, evidence(&family, 6.0, 24.0))], vec![]);
+    // The rest of the pass: what was set aside goes, through the merge.
+    let entry = absorb(&fold, 1, 1, vec![(1, evidence(&family, 6.0, 24.0))], vec![]);
     fold.apply(&entry).unwrap();
     assert_mass(&fold, 40.0);
     assert!(fold.aside().is_none());

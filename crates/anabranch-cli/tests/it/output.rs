@@ -140,7 +140,10 @@ fn models_of_other_columns_are_not_compared() {
     sandbox.write("other.csv", "a,b,c\n1,2,3\n2,3,4\n3,4,6\n");
     sandbox.run(&["fit", "other.csv", "--out", "other", "--quiet"]).ok();
     let run = sandbox.run(&["inspect", "model", "--against", "other"]);
-    assert_eq!(run.refusal(), "--against other: the models have other columns or categories\nhint: compare fits of the same columns");
+    assert_eq!(
+        run.refusal(),
+        "--against other: the models have other columns or categories\nhint: compare fits of the same columns"
+    );
 }
 
 #[test]

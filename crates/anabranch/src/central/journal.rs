@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::{BatchId, BatchSet};
 use crate::family::Family;
 use crate::identify::{ComponentId, Target};
-use crate::posterior::{Component, Evidence, Layers, Posterior};
+use crate::posterior::{Component, Evidence, Posterior};
 use crate::process::Process;
 
 /// One entry of the journal.
@@ -33,13 +33,6 @@ pub enum Entry<F, P> {
         /// The process with its new parameters.
         process: P,
     },
-    /// A component turns out to hide several: it ends in parts, of which the first keeps its id.
-    Split {
-        /// The component.
-        id: ComponentId,
-        /// The parts; their shares add up to 1.
-        parts: Vec<Part>,
-    },
     /// All evidence so far is set aside: it counts until a [`Entry::Replace`] brings what the same rows say later.
     SetAside,
     /// The rows that were set aside were learned from again, all at once, with a better posterior.
@@ -52,17 +45,6 @@ pub enum Entry<F, P> {
     /// Another pass over the same data begins: minibatches count anew, and each takes the place of its share of the old
     /// evidence, so that at any moment every datum counts once.
     Pass,
-}
-
-/// A part of a component that is split, for each unit of the component's weight.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Part {
-    /// Share of the component's weight.
-    pub share: f64,
-    /// Statistics of a unit of weight: the first entry is 1.
-    pub profile: Vec<f64>,
-    /// Label entropy of a unit of weight.
-    pub entropy: f64,
 }
 
 /// Evidence that was set aside.
@@ -133,9 +115,6 @@ pub enum Void {
         /// Weight of the replacement.
         found: f64,
     },
-    /// The parts of a split do not make up a component.
-    #[error("the parts of component {0} do not add up to it")]
-    NotParts(ComponentId),
     /// The entry's evidence does not fit the family.
     #[error("evidence has {found} features, the family has {expected}")]
     Features {
@@ -239,7 +218,6 @@ impl<F: Family, P: Process> Fold<F, P> {
                 self.change_prior(family.clone(), process.clone());
                 Ok(())
             }
-            Entry::Split { id, parts } => self.split(*id, parts),
             Entry::SetAside => {
                 self.set_aside();
                 Ok(())
@@ -363,45 +341,6 @@ impl<F: Family, P: Process> Fold<F, P> {
         self.posterior.version += 1;
     }
 
-    fn split(&mut self, id: ComponentId, parts: &[Part]) -> Result<(), Void> {
-        let at = self.living(id).ok_or(Void::UnknownComponent(id))?;
-        let n_features = self.posterior.family.n_features();
-        let whole = self.posterior.components[at].clone();
-        let adds_up = (parts.iter().map(|part| part.share).sum::<f64>() - 1.0).abs() <= ROUNDING;
-        let sound = |part: &Part| {
-            part.share > 0.0
-                && part.entropy.is_finite()
-                && part.profile.len() == n_features
-                && self.posterior.family.admits(&part.profile)
-        };
-        if parts.len() < 2 || !adds_up || !parts.iter().all(sound) {
-            return Err(Void::NotParts(id));
-        }
-        let version = self.posterior.version + 1;
-        let share = self.aside.map_or(1.0, |aside| aside.share);
-        for (ix, part) in parts.iter().enumerate() {
-            let (id, born) = match ix {
-                0 => (whole.id(), whole.born()),
-                _ => (ComponentId(self.next_id + ix as u64 - 1), version),
-            };
-            let component = Arc::new(match whole.layers() {
-                None => Component::new(id, born, part.of(whole.evidence())),
-                Some(Layers { lasting, passing }) => {
-                    let layers = Layers { lasting: part.of(lasting), passing: part.of(passing) };
-                    Component::layered(id, born, layers, share)
-                }
-            });
-            match ix {
-                0 => self.posterior.components[at] = component,
-                _ => self.posterior.components.push(component),
-            }
-        }
-        self.next_id += parts.len() as u64 - 1;
-        self.last_birth = version;
-        self.posterior.version = version;
-        Ok(())
-    }
-
     fn set_aside(&mut self) {
         for component in &mut self.posterior.components {
             *component = Arc::new(component.to_be_replaced());
@@ -429,15 +368,5 @@ impl<F: Family, P: Process> Fold<F, P> {
         }
         self.posterior.version += 1;
         Ok(())
-    }
-}
-
-impl Part {
-    /// This part of a component's evidence.
-    fn of(&self, whole: &Evidence) -> Evidence {
-        let weight = self.share * whole.labels.expected_count;
-        let mut labels = whole.labels.scaled(self.share);
-        labels.label_entropy += self.entropy * weight;
-        Evidence { stats: self.profile.iter().map(|value| weight * value).collect(), labels }
     }
 }

@@ -97,3 +97,62 @@ impl Blocks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows that stand together share two of many components.
+    fn standing_together(n: usize, k: usize) -> Vec<f64> {
+        let mut responsibilities = vec![0.0; n * k];
+        for (ix, row) in responsibilities.chunks_exact_mut(k).enumerate() {
+            let first = ix * k / n;
+            row[first] = 0.25;
+            row[(first + 1) % k] = 0.75;
+        }
+        responsibilities
+    }
+
+    #[test]
+    fn products_on_possible_labels_are_those_on_all() {
+        // Neither a multiple of the rows of a block.
+        let (n, k, f) = (301, 12, 5);
+        let rows: Vec<f64> = (0..n * f).map(|i| (i as f64 * 0.37).sin()).collect();
+        let responsibilities = standing_together(n, k);
+        let mut blocks = Blocks::find(&responsibilities, k).expect("most labels are impossible");
+        let (mut sums, mut all) = (vec![0.0; k * f], vec![0.0; k * f]);
+        blocks.accumulate(&responsibilities, &rows, k, f, &mut sums);
+        responsibilities_times_rows(&responsibilities, &rows, f, &mut all);
+        assert!(sums.iter().zip(&all).all(|(a, b)| (a - b).abs() < 1e-12));
+
+        // The other labels are so unlikely that a full E-step would give them nothing either.
+        let phi: Vec<f64> = (0..k * f).map(|i| (i as f64 * 0.91).cos()).collect();
+        let mut memory = Workspace {
+            features: rows.clone(),
+            phi: phi.clone(),
+            ln_weights: vec![0.0; k],
+            responsibilities,
+            ln_totals: vec![0.0; n],
+            ..Workspace::default()
+        };
+        let possible: Vec<bool> = memory.responsibilities.iter().map(|r| *r > 0.0).collect();
+        blocks.assign(&mut memory, k, f);
+        let mut scores = vec![0.0; n * k];
+        rows_times_parameters(&rows, &phi, f, &mut scores);
+        for (block, components) in blocks.components.iter().enumerate() {
+            for row in block * ROWS..((block + 1) * ROWS).min(n) {
+                for ix in (0..k).filter(|ix| !components.contains(ix)) {
+                    assert!(!possible[row * k + ix]);
+                    scores[row * k + ix] = -1e6;
+                }
+            }
+        }
+        softmax_rows(&mut scores, k, &mut vec![0.0; n]);
+        assert!(scores.iter().zip(&memory.responsibilities).all(|(a, b)| (a - b).abs() < 1e-12));
+    }
+
+    #[test]
+    fn dense_labels_are_not_worth_it() {
+        assert!(Blocks::find(&[0.25; 400], 4).is_none());
+    }
+}

@@ -160,3 +160,79 @@ pub fn look_again<F: Family, P: Process>(
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_distr::{Distribution, StandardNormal};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::*;
+    use crate::central::{Absorb, BatchId, Entry, Fold};
+    use crate::family::Gaussian;
+    use crate::identify::Target;
+    use crate::process::{Bound, Dirichlet, LabelStatistics};
+
+    /// Rows around 0 whose labels 0 and 1 were drawn by a coin, and rows around 9 with label 2, all certain.
+    fn a_cluster_twice_and_another_once() -> (Fold<Gaussian, Dirichlet>, Batch) {
+        let rng = &mut Xoshiro256PlusPlus::seed_from_u64(2);
+        let labels: Vec<usize> =
+            (0..900).map(|ix| if ix % 3 == 0 { 2 } else { rng.random_range(0..2) }).collect();
+        let mut normal = || -> f64 { StandardNormal.sample(rng) };
+        let values = labels.iter().flat_map(|label| {
+            let centre = if *label == 2 { 9.0 } else { 0.0 };
+            [centre + normal(), normal()]
+        });
+        let rows = Batch::new(2, values.collect()).unwrap();
+        let family = Gaussian::from_rows(&rows).unwrap();
+        let mut new = vec![(Target::New, Evidence::empty(family.n_features())); 3];
+        let mut features = vec![0.0; family.n_features()];
+        for (row, label) in rows.rows().zip(&labels) {
+            family.features(row, &mut features);
+            let mut certain = LabelStatistics::default();
+            certain.observe(1.0, 1.0);
+            new[*label].1.absorb(&Evidence { stats: features.clone(), labels: certain });
+        }
+        let mut fold = Fold::new(family, Dirichlet::new(5.0, Bound::Paper).unwrap());
+        let entry = Absorb { batch: BatchId(0), base: 0, pass: 0, mass: 900.0, existing: vec![], new };
+        fold.apply(&Entry::Absorb(entry)).unwrap();
+        (fold, rows)
+    }
+
+    #[test]
+    fn duplicates_merge_others_do_not_and_the_objective_rises() {
+        let (mut fold, rows) = a_cluster_twice_and_another_once();
+        for horizon in [1.0, 2.0] {
+            assert_eq!(
+                merges(fold.posterior(), &rows, horizon),
+                [(ComponentId(1), ComponentId(0))],
+                "horizon {horizon}"
+            );
+        }
+        let before = fold.posterior().objective();
+        fold.apply(&Entry::Retire { id: ComponentId(1), into: ComponentId(0) }).unwrap();
+        assert!(fold.posterior().objective() > before);
+        assert!(merges(fold.posterior(), &rows, 1.0).is_empty());
+    }
+
+    #[test]
+    fn rows_looked_at_again_find_their_components() {
+        let (mut fold, rows) = a_cluster_twice_and_another_once();
+        fold.apply(&Entry::Retire { id: ComponentId(1), into: ComponentId(0) }).unwrap();
+        let found = look_again(fold.posterior(), &rows, &mut Workspace::default());
+        let counts: Vec<f64> = found.iter().map(|(_, evidence)| evidence.labels.expected_count).collect();
+        // Clusters nine deviations apart share no row.
+        assert_eq!(found.iter().map(|(id, _)| id.0).collect::<Vec<_>>(), [0, 2]);
+        assert!((counts[0] - 600.0).abs() < 1e-3 && (counts[1] - 300.0).abs() < 1e-3, "{counts:?}");
+    }
+
+    #[test]
+    fn the_prior_that_is_estimated_makes_the_components_more_probable() {
+        let (fold, _) = a_cluster_twice_and_another_once();
+        let before = fold.posterior().clone();
+        let family = refit(&before).unwrap();
+        let mut after = fold.clone();
+        after.apply(&Entry::Prior { family, process: *before.process() }).unwrap();
+        assert!(after.posterior().objective() > before.objective());
+    }
+}
