@@ -24,7 +24,7 @@ class DPMixture(StreamingMixture):
     batch_size : int, default=256
         Rows of a minibatch.
     bootstrap : int, optional
-        Rows of the first minibatch, which is learned alone; by default 500 for each column, between 5000 and 20000.
+        Rows of the first minibatch, which is learned alone; by default 20000. All rows, when there are fewer.
     max_new : int, default=50
         Components that a minibatch after the first may open.
     workers : int, optional

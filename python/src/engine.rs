@@ -277,24 +277,23 @@ impl Engine {
             State::Empty => return Ok((restore, (options, None, None, Vec::new()))),
             State::Learning { .. } => return Err(busy()),
         };
-        let model = learned.fold().map(|fold| Model { fold, provenance: learned.provenance(&this.options) });
-        let (leftover, bytes) = pickle::leave(&learned.schema, &learned.buffer)?;
-        Ok((restore, (options, model.map(|model| model.to_bytes()), Some(leftover), bytes)))
+        let checkpoint = learned.checkpoint(&this.options);
+        let checkpoint = checkpoint.map(|(model, memory)| model.to_checkpoint_bytes(&memory));
+        let (leftover, bytes) = pickle::leave(learned)?;
+        Ok((restore, (options, checkpoint, Some(leftover), bytes)))
     }
 
     #[staticmethod]
-    fn _restore(options: &str, model: Option<&[u8]>, leftover: Option<&str>, rows: &[u8]) -> PyResult<Self> {
-        let engine = match model {
-            Some(model) => Self::from_bytes(options, model)?,
-            None => Self::new(options)?,
-        };
+    fn _restore(
+        options: &str,
+        checkpoint: Option<&[u8]>,
+        leftover: Option<&str>,
+        rows: &[u8],
+    ) -> PyResult<Self> {
+        let engine = Self::new(options)?;
         if let Some(leftover) = leftover {
-            let (schema, buffer) = pickle::find(leftover, rows)?;
-            let mut state = engine.lock();
-            match &mut *state {
-                State::Idle(learned, _) => learned.buffer = buffer,
-                _ => *state = State::Idle(Box::new(Learned { buffer, ..Learned::new(schema) }), None),
-            }
+            let learned = pickle::find(checkpoint, leftover, rows)?;
+            *engine.lock() = State::Idle(Box::new(learned), None);
         }
         Ok(engine)
     }
@@ -302,7 +301,13 @@ impl Engine {
     /// Step 1: a snapshot of the posterior as bytes. Rows that wait for a full minibatch are learned first.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         self.settle(py)?;
-        self.to_bytes(py)
+        let checkpoint = match &*self.lock() {
+            State::Idle(learned, _) => learned.checkpoint(&self.options),
+            State::Learning { .. } => return Err(busy()),
+            State::Empty => None,
+        };
+        let (model, _) = checkpoint.ok_or_else(|| Fault::input("the model has learned nothing yet"))?;
+        Ok(PyBytes::new(py, &model.to_bytes()))
     }
 
     /// Steps 3 and 4: identifies and absorbs an increment; false when its minibatch is in the model already.
@@ -405,7 +410,7 @@ impl Engine {
             return Ok(());
         }
         let mut loan = self.lend(schema)?;
-        py.detach(|| loan.learned.finish(&self.options))?;
+        py.detach(|| loan.learned.flush(&self.options))?;
         Ok(())
     }
 
@@ -451,9 +456,6 @@ impl Engine {
     }
 
     fn whole(&self, py: Python<'_>, learned: Learned) -> PyResult<Learned> {
-        if learned.buffer.rows == 0 {
-            return Ok(learned);
-        }
         let options = self.options.clone();
         let whole = abandonable(py, move || learned.whole(&options))??;
         Ok(whole.ok_or_else(|| Fault::input("the model has learned nothing yet"))?)

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! rows ──▶ buffer ──full minibatches──▶ centre          (`Learned::learn`)
-//!             └──what is left──▶ a copy of the centre    (`Learned::whole`), for whoever looks
+//!             └──what is left──▶ a copy of the centre    (`Learned::whole`), ended as a run ends, for whoever looks
 //! ```
 //!
 //! Looking never changes what will be learned: rows handed over in pieces give the same model as all of them at once.
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anabranch::central::{BatchSet, Central, Fold};
+use anabranch::central::{BatchSet, Central, Memory};
 use anabranch::engine::{self, Event, Flow, Observer};
 use anabranch::family::AnyFamily;
 use anabranch::process::Dirichlet;
@@ -43,6 +43,8 @@ pub struct Learned {
     pub taken: BatchSet,
     /// Counts over all minibatches.
     pub tally: Tally,
+    /// Minibatches that the model had when it was read from a file: the run that wrote it has ended.
+    pub ended: u64,
 }
 
 /// Counts over minibatches.
@@ -99,11 +101,18 @@ impl Learned {
             buffer: Buffer::default(),
             taken: BatchSet::default(),
             tally: Tally::default(),
+            ended: 0,
         }
     }
 
-    /// Goes on from a model.
+    /// Goes on from a model whose run has ended.
     pub fn from_model(model: Model) -> Self {
+        let ended = model.fold.absorbed().len();
+        Self { ended, ..Self::from_checkpoint(model, Memory::default()) }
+    }
+
+    /// Goes on within a run.
+    pub fn from_checkpoint(model: Model, memory: Memory) -> Self {
         let Model { fold, provenance } = model;
         Self {
             schema: provenance.schema,
@@ -114,7 +123,8 @@ impl Learned {
                 matchings: provenance.matchings,
                 conflicts: provenance.conflicts,
             },
-            centre: Some(Arc::new(Central::from_fold(fold))),
+            centre: Some(Arc::new(Central::from_fold(fold).with_memory(memory))),
+            ended: 0,
         }
     }
 
@@ -128,7 +138,7 @@ impl Learned {
         Provenance {
             schema: self.schema.clone(),
             seed: options.seed,
-            bootstrap_rows: options.first_rows(self.schema.dimensions()) as u64,
+            bootstrap_rows: options.first_rows() as u64,
             batch_size: options.batch_size as u64,
             observations: self.tally.rows,
             skipped_rows: 0,
@@ -147,7 +157,7 @@ impl Learned {
     ) -> Result<(), Fault> {
         let columns = self.schema.dimensions();
         if self.centre.is_none() {
-            let first_rows = options.first_rows(columns);
+            let first_rows = options.first_rows();
             let carried = self.buffer.rows;
             let filled = stream.fill(first_rows.saturating_sub(carried), &mut self.buffer);
             self.note_schema(stream);
@@ -157,7 +167,7 @@ impl Learned {
             let start = filled.and_then(|()| self.start(options));
             // Bad rows must not stand in the way of the next ones.
             let start = start.inspect_err(|_| self.buffer.truncate(carried, columns))?;
-            if options.bootstrap_rows(columns) > 0 {
+            if options.bootstrap_rows() > 0 {
                 let Some((centre, tally, event)) = unless_stopped(start, wires.stop)? else { return Ok(()) };
                 (self.centre, self.tally, self.buffer) = (Some(centre), tally, Buffer::default());
                 claim(&mut self.taken);
@@ -184,7 +194,7 @@ impl Learned {
             stop: wires.stop,
         };
         let mut watch = Watch { tally: &mut self.tally, wires };
-        let result = engine::run(&centre, &mut cutter, &options.config(columns), &mut watch);
+        let result = engine::run(&centre, &mut cutter, &options.config(), &mut watch);
         self.note_schema(stream);
         result
     }
@@ -203,32 +213,38 @@ impl Learned {
         let edge = Edge { schema: &self.schema, family: &domain, before: 0 };
         let mut batch = self.buffer.clone().take(&edge)?;
         // All there is: a row of weight 2 is the same as two rows.
-        if self.buffer.rows < options.first_rows(self.schema.dimensions()) {
+        if self.buffer.rows < options.first_rows() {
             batch = joined(batch);
         }
         let family = spec.build(&batch, &self.schema, &options.prior())?;
         let centre = Arc::new(Central::new(family, options.process()?));
-        let config = options.config(self.schema.dimensions());
+        let config = options.config();
         Ok(Start { centre, config, batch, taken: self.taken.clone() })
     }
 
     /// The model with the rows of the buffer, on a copy: as if the stream ended here. `None` when there are no rows.
+    ///
+    /// The end of a run looks at its first rows again and merges what the data do not support, as on the command line.
+    /// The centre itself goes on as it is, and a model that has learned nothing since it was read stays as it was written.
     pub fn whole(&self, options: &Options) -> Result<Option<Learned>, Fault> {
         let mut whole = self.clone();
         if let Some(centre) = &self.centre {
-            whole.centre = Some(Arc::new(Central::from_fold(centre.checkpoint())));
+            whole.centre = Some(Arc::new(copy(centre)));
         }
-        whole.finish(options)?;
-        Ok(whole.centre.is_some().then_some(whole))
+        whole.flush(options)?;
+        let Some(centre) = &whole.centre else { return Ok(None) };
+        if whole.taken.len() > whole.ended {
+            engine::finish(centre, &options.config());
+        }
+        Ok(Some(whole))
     }
 
     /// Learns from the rows of the buffer as a last, short minibatch.
-    pub fn finish(&mut self, options: &Options) -> Result<(), Fault> {
+    pub fn flush(&mut self, options: &Options) -> Result<(), Fault> {
         if self.buffer.rows == 0 {
             return Ok(());
         }
-        let columns = self.schema.dimensions();
-        let config = options.config(columns);
+        let config = options.config();
         let (rows, before) = (self.buffer.rows as u64, self.tally.rows);
         let (centre, batch) = match &self.centre {
             Some(centre) => {
@@ -241,7 +257,7 @@ impl Learned {
                 (centre, batch)
             }
         };
-        let bootstrap = self.centre.is_none() && options.bootstrap_rows(columns) > 0;
+        let bootstrap = self.centre.is_none() && options.bootstrap_rows() > 0;
         let tally = &mut self.tally;
         let mut observer = |event: &Event, _: &Centre| {
             tally.add(event);
@@ -265,10 +281,16 @@ impl Learned {
         Some(Model { fold, provenance: self.provenance(options) })
     }
 
-    /// The fold of the centre, without the rows of the buffer.
-    pub fn fold(&self) -> Option<Fold<AnyFamily, Dirichlet>> {
-        Some(self.centre.as_ref()?.checkpoint())
+    /// The centre as it is, without the rows of the buffer, and what it remembers; `None` before there is one.
+    pub fn checkpoint(&self, options: &Options) -> Option<(Model, Memory)> {
+        let centre = self.centre.as_ref()?;
+        Some((Model { fold: centre.checkpoint(), provenance: self.provenance(options) }, centre.memory()))
     }
+}
+
+/// A centre that goes its own way from here.
+fn copy(centre: &Centre) -> Centre {
+    Central::from_fold(centre.checkpoint()).with_memory(centre.memory())
 }
 
 /// A first minibatch and where it goes.

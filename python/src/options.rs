@@ -4,16 +4,11 @@ use anabranch::engine::{Config, Schedule};
 use anabranch::identify::Identification;
 use anabranch::infer::{PriorChoice, Settings};
 use anabranch::process::{Bound, Dirichlet};
-use anabranch_cli::FamilySpec;
 use anabranch_cli::args::PriorArgs;
+use anabranch_cli::{BOOTSTRAP_ROWS, FamilySpec};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Fault;
-
-/// Rows of the first minibatch for each column, unless told; the same as the command line's.
-const BOOTSTRAP_ROWS_PER_COLUMN: usize = 500;
-/// At least and at most this many.
-const BOOTSTRAP_ROWS: (usize, usize) = (5000, 20_000);
 
 /// The parameters as Python gives them; names and meanings are those of the command line's flags.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -74,21 +69,20 @@ impl Options {
     }
 
     /// Rows of the first minibatch, which is learned alone; 0 when the workers start at once.
-    pub fn bootstrap_rows(&self, columns: usize) -> usize {
-        let unless_told = (BOOTSTRAP_ROWS_PER_COLUMN * columns).clamp(BOOTSTRAP_ROWS.0, BOOTSTRAP_ROWS.1);
-        self.bootstrap.unwrap_or(unless_told)
+    pub fn bootstrap_rows(&self) -> usize {
+        self.bootstrap.unwrap_or(BOOTSTRAP_ROWS)
     }
 
     /// Rows of the first minibatch, learned alone or not.
-    pub fn first_rows(&self, columns: usize) -> usize {
-        match self.bootstrap_rows(columns) {
+    pub fn first_rows(&self) -> usize {
+        match self.bootstrap_rows() {
             0 => self.batch_size,
             rows => rows,
         }
     }
 
     /// How a run is carried out.
-    pub fn config(&self, columns: usize) -> Config {
+    pub fn config(&self) -> Config {
         Config {
             threads: self.threads,
             workers: self.workers,
@@ -100,7 +94,7 @@ impl Options {
             identification: Identification::Optimal,
             inference: self.settings(),
             prior: self.prior_choice(),
-            bootstrap_rows: self.bootstrap_rows(columns),
+            bootstrap_rows: self.bootstrap_rows(),
         }
     }
 

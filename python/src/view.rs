@@ -26,6 +26,9 @@ pub struct View {
     schema: Schema,
 }
 
+/// Rows that were drawn, and the positions of their components.
+type Drawn<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<i64>>);
+
 /// What is predicted of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
@@ -161,12 +164,7 @@ impl View {
     }
 
     /// Rows drawn from the mixture with the position of their components; −1 is one that nobody has seen.
-    pub fn sample<'py>(
-        &self,
-        py: Python<'py>,
-        n: usize,
-        seed: u64,
-    ) -> PyResult<(Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<i64>>)> {
+    pub fn sample<'py>(&self, py: Python<'py>, n: usize, seed: u64) -> PyResult<Drawn<'py>> {
         let (family, process) = (self.posterior.family(), self.posterior.process());
         let known: Vec<&Component> = self.components().collect();
         let mut masses: Vec<f64> =

@@ -33,6 +33,9 @@ def test_a_saved_model_predicts_and_goes_on(tmp_path):
     loaded = anabranch.load(tmp_path / "model")
     same(loaded, fitted)
     np.testing.assert_array_equal(loaded.score_samples(X), fitted.score_samples(X))
+    # The run that wrote the file has ended: reading, pickling and writing do not end it a second time.
+    pickle.loads(pickle.dumps(loaded)).save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
     assert loaded.partial_fit(X[:300]).n_samples_seen_ == len(X) + 300
 
 

@@ -24,7 +24,7 @@ use clap::{CommandFactory, Parser};
 use args::{Cli, Command};
 
 pub use failure::Failure;
-pub use fit::FamilySpec;
+pub use fit::{BOOTSTRAP_ROWS, FamilySpec};
 
 /// Parses the arguments, of which the first is the name of the program, runs the command, and returns the exit code.
 pub fn main_with(args: impl IntoIterator<Item = OsString>) -> u8 {

@@ -18,7 +18,7 @@ use anabranch_io::{ReadOptions, Schema};
 pub use family::{FamilySpec, describe};
 pub use method::Method;
 pub use outcome::Outcome;
-pub use session::{Finished, Further, Setup, run};
+pub use session::{BOOTSTRAP_ROWS, Finished, Further, Setup, run};
 pub use summary::{print_outcome, write_report};
 
 use crate::args::{FitArgs, ModelKind};

@@ -27,7 +27,7 @@ use crate::resources::Stopwatch;
 use crate::stop;
 
 /// Rows of the first minibatch, unless told: enough for some hundred clusters.
-const BOOTSTRAP_ROWS: usize = 20_000;
+pub const BOOTSTRAP_ROWS: usize = 20_000;
 
 /// Rows that the report draws.
 const REPORT_ROWS: usize = 5000;

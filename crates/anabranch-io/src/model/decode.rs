@@ -40,26 +40,30 @@ pub(super) fn decode(bytes: &[u8]) -> Result<(Model, Memory), ModelFault> {
     }
     let header: Header = serde_json::from_str(header).map_err(|error| damaged(error.to_string()))?;
     let dimensions = header.provenance.schema.dimensions();
-    let [lasting_labels, lasting_stats, passing_labels, passing_stats, keys, sample, first] = &more;
+    let [lasting_labels, lasting_stats, passing_labels, passing_stats, keys, sample, first, weights] = &more;
     let layers = match (lasting_labels, lasting_stats, passing_labels, passing_stats) {
         (Some(a), Some(b), Some(c), Some(d)) => Some([a, b, c, d]),
         _ => None,
     };
-    let memory = remembered(dimensions, keys.as_ref(), sample.as_ref(), first.as_ref())?;
+    let memory = remembered(dimensions, [keys, sample, first, weights].map(Option::as_ref))?;
     Ok((assemble(header, &blocks, layers)?, memory))
 }
 
 /// The rows that a run remembered.
 fn remembered(
     dimensions: usize,
-    keys: Option<&TensorView<'_>>,
-    sample: Option<&TensorView<'_>>,
-    first: Option<&TensorView<'_>>,
+    [keys, sample, first, weights]: [Option<&TensorView<'_>>; 4],
 ) -> Result<Memory, ModelFault> {
     let rows = |view: &TensorView<'_>| {
         Batch::new(dimensions, floats(view, dimensions)?).map_err(|error| damaged(error.to_string()))
     };
-    let first = first.map(rows).transpose()?;
+    let first = match (first.map(rows).transpose()?, weights) {
+        (Some(first), Some(weights)) => {
+            let weighted = first.with_weights(floats(weights, 1)?);
+            Some(weighted.map_err(|error| damaged(error.to_string()))?)
+        }
+        (first, _) => first,
+    };
     let sample = match (keys, sample) {
         (Some(keys), Some(sample)) => {
             let (keys, rows) = (integers(keys, 1)?, rows(sample)?);

@@ -138,6 +138,9 @@ fn rows(memory: &Memory) -> Vec<Block> {
     if let Some(first) = memory.first() {
         let shape = vec![first.n_rows(), first.dimensions()];
         blocks.push(floats(tensor::FIRST_ROWS, shape, first.values().iter().copied()));
+        if let Some(weights) = first.weights() {
+            blocks.push(floats(tensor::FIRST_WEIGHTS, vec![weights.len()], weights.iter().copied()));
+        }
     }
     blocks
 }

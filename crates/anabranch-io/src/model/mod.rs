@@ -124,14 +124,14 @@ impl Model {
 
     /// Writes the model with the rows that the run remembers, so that it can go on as if it had never ended.
     pub fn save_checkpoint(&self, path: &Path, memory: &Memory) -> Result<(), ModelError> {
-        let bytes = encode::encode(self, Some(memory));
-        replace_file(path, &bytes).map_err(|source| ModelError::Io { path: path.into(), source })
+        replace_file(path, &self.to_checkpoint_bytes(memory))
+            .map_err(|source| ModelError::Io { path: path.into(), source })
     }
 
     /// Reads and checks a model and the rows that its run remembered, if it says.
     pub fn load_checkpoint(path: &Path) -> Result<(Self, Memory), ModelError> {
         let bytes = std::fs::read(path).map_err(|source| ModelError::Io { path: path.into(), source })?;
-        decode::decode(&bytes).map_err(|fault| fault.at(path))
+        Self::from_checkpoint_bytes(&bytes).map_err(|fault| fault.at(path))
     }
 
     /// The bytes of the file.
@@ -139,9 +139,19 @@ impl Model {
         encode::encode(self, None)
     }
 
+    /// The bytes of a checkpoint: the model with the rows that the run remembers.
+    pub fn to_checkpoint_bytes(&self, memory: &Memory) -> Vec<u8> {
+        encode::encode(self, Some(memory))
+    }
+
+    /// A model from the bytes of a file, with the rows that its run remembered, if it says.
+    pub fn from_checkpoint_bytes(bytes: &[u8]) -> Result<(Self, Memory), ModelFault> {
+        decode::decode(bytes)
+    }
+
     /// A model from the bytes of a file.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelFault> {
-        decode::decode(bytes).map(|(model, _)| model)
+        Self::from_checkpoint_bytes(bytes).map(|(model, _)| model)
     }
 }
 
@@ -219,9 +229,18 @@ mod tensor {
     pub(super) const SAMPLE_KEYS: &str = "sample.keys";
     pub(super) const SAMPLE_ROWS: &str = "sample.rows";
     pub(super) const FIRST_ROWS: &str = "first.rows";
+    pub(super) const FIRST_WEIGHTS: &str = "first.weights";
     /// Those of a run that is to go on, in the order of the checksum, after the others.
-    pub(super) const AT_TIMES: [&str; 7] =
-        [LASTING_LABELS, LASTING_STATS, PASSING_LABELS, PASSING_STATS, SAMPLE_KEYS, SAMPLE_ROWS, FIRST_ROWS];
+    pub(super) const AT_TIMES: [&str; 8] = [
+        LASTING_LABELS,
+        LASTING_STATS,
+        PASSING_LABELS,
+        PASSING_STATS,
+        SAMPLE_KEYS,
+        SAMPLE_ROWS,
+        FIRST_ROWS,
+        FIRST_WEIGHTS,
+    ];
 }
 
 /// CRC-32 of the header text and then of each tensor's bytes.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anabranch::batch::Batch;
-use anabranch::central::{BatchSet, Fold};
+use anabranch::central::{BatchSet, Fold, Memory};
 use anabranch::engine::{self, Config, Schedule};
 use anabranch::family::{
     AnyFamily, Bernoulli, Block, Categorical, Diagonal, Family, Gaussian, Multinomial, Poisson, Product,
@@ -132,6 +132,23 @@ fn what_is_written_is_read_again() {
     for model in models {
         let name = model.fold.posterior().family().name();
         assert_same(&Model::from_bytes(&model.to_bytes()).unwrap(), &model, name);
+    }
+}
+
+#[test]
+fn a_checkpoint_keeps_the_rows_that_the_run_remembers() {
+    let model = intricate();
+    let sample = vec![(3, vec![1.0, 2.0]), (9, vec![-4.0, 5.5])];
+    let plain = Batch::new(2, vec![0.5; 4]).unwrap();
+    let weighted = plain.clone().with_weights(vec![0.25, 3.0]).unwrap();
+    for first in [None, Some(plain), Some(weighted)] {
+        let memory = Memory::restore(sample.clone(), first.clone());
+        let bytes = model.to_checkpoint_bytes(&memory);
+        let (read, remembered) = Model::from_checkpoint_bytes(&bytes).unwrap();
+        assert_same(&read, &model, "checkpoint");
+        assert_eq!(remembered.first(), first.as_ref());
+        assert!(remembered.sample().eq(memory.sample()));
+        assert_same(&Model::from_bytes(&bytes).unwrap(), &model, "a checkpoint is a model");
     }
 }
 
