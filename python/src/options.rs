@@ -95,6 +95,7 @@ impl Options {
             inference: self.settings(),
             prior: self.prior_choice(),
             bootstrap_rows: self.bootstrap_rows(),
+            upkeep: true,
         }
     }
 
