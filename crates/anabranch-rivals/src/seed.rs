@@ -2,6 +2,7 @@
 
 use anabranch::batch::Batch;
 use anabranch::family::Family;
+use anabranch::math::draw::draw_proportional;
 use anabranch::math::product::rows_times_parameters;
 use rand::seq::index;
 use rand::{Rng, RngExt};
@@ -65,22 +66,6 @@ pub(crate) fn nearest_seed<F: Family>(
         }
     }
     nearest
-}
-
-/// An index with probability proportional to its weight; `None` when every weight is 0.
-pub(crate) fn draw_proportional(weights: &[f64], rng: &mut impl Rng) -> Option<usize> {
-    let total: f64 = weights.iter().sum();
-    if !(total > 0.0 && total.is_finite()) {
-        return None;
-    }
-    let mut left = rng.random::<f64>() * total;
-    for (ix, weight) in weights.iter().enumerate() {
-        left -= weight;
-        if left < 0.0 && *weight > 0.0 {
-            return Some(ix);
-        }
-    }
-    weights.iter().rposition(|weight| *weight > 0.0)
 }
 
 #[cfg(test)]

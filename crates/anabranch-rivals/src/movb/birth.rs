@@ -2,10 +2,11 @@
 
 use anabranch::batch::Batch;
 use anabranch::family::Family;
+use anabranch::math::draw::draw_proportional;
 use rand::Rng;
 
 use crate::mixture::Mixture;
-use crate::seed::{self, draw_proportional};
+use crate::seed;
 use crate::sweep::assign;
 use crate::totals::Totals;
 

@@ -1,6 +1,7 @@
 //! Special functions, packed Cholesky factors, the two matrix products and the softmax of the hot path.
 
 pub mod cholesky;
+pub mod draw;
 pub mod log_sum_exp;
 pub mod product;
 pub mod softmax;

@@ -167,6 +167,17 @@ fn log_histogram(values: &[f64], colour: Colour) -> Vec<Bar> {
     counts.iter().map(bar).collect()
 }
 
+/// The number of clusters that made the rows.
+fn true_clusters(measured: &Measured) -> Layer {
+    Layer::Rule {
+        at: measured.plan.clusters as f64,
+        direction: Direction::Horizontal,
+        colour: Colour::CONTRAST,
+        stroke: Stroke::Dashed,
+        label: "true clusters".into(),
+    }
+}
+
 /// (e): components and matchings while the stream goes on.
 fn growth(measured: &Measured) -> Figure {
     let lines = measured.timings.growth();
@@ -179,13 +190,7 @@ fn growth(measured: &Measured) -> Figure {
         lines.iter().map(thin).collect()
     };
     let mut components = of(|p| p.1, Colour::ACCENT);
-    components.push(Layer::Rule {
-        at: measured.plan.clusters as f64,
-        direction: Direction::Horizontal,
-        colour: Colour::CONTRAST,
-        stroke: Stroke::Dashed,
-        label: "true clusters".into(),
-    });
+    components.push(true_clusters(measured));
     Figure {
         name: "growth".into(),
         title: format!("Components and matchings while the stream goes on, {MANY} workers"),
@@ -213,13 +218,7 @@ fn growth(measured: &Measured) -> Figure {
 fn last(measured: &Measured) -> Figure {
     let on = Identification::Optimal;
     let mut components = mean_line(measured, on, Colour::ACCENT, |s| s.trial.components as f64);
-    components.push(Layer::Rule {
-        at: measured.plan.clusters as f64,
-        direction: Direction::Horizontal,
-        colour: Colour::CONTRAST,
-        stroke: Stroke::Dashed,
-        label: "true clusters".into(),
-    });
+    components.push(true_clusters(measured));
     Figure {
         name: "final".into(),
         title: "Components and matchings at the end".into(),
