@@ -4,8 +4,8 @@
 
 mod ascent;
 mod birth;
-mod blocks;
 mod bootstrap;
+mod labels;
 mod merge;
 mod mixture;
 pub mod upkeep;
