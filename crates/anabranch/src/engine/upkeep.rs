@@ -9,6 +9,7 @@ use super::Config;
 use crate::central::{Central, Entry};
 use crate::family::Family;
 use crate::infer::{PriorChoice, Workspace, upkeep};
+use crate::posterior::Posterior;
 use crate::process::Process;
 
 /// The first line, in weight of data; the next ones are at twice, four times … of it.
@@ -16,6 +17,9 @@ const FIRST_LINE: f64 = 1000.0;
 
 /// While the stream goes on, a merge must still be right when the data have doubled again.
 const HORIZON: f64 = 2.0;
+
+/// Times that the prior, merges and the first rows follow from each other in the end.
+const LOOKS: usize = 1;
 
 /// One at a time.
 #[derive(Debug, Default)]
@@ -50,25 +54,36 @@ pub fn finish<F: Family, P: Process>(central: &Central<F, P>, config: &Config) {
         return;
     }
     estimate_prior(central, config);
-    replace_first(central);
+    replace_first(central, config);
     estimate_prior(central, config);
     merge(central, 1.0);
 }
 
 fn estimate_prior<F: Family, P: Process>(central: &Central<F, P>, config: &Config) {
+    estimate_prior_from(&central.snapshot(), central, config);
+}
+
+fn estimate_prior_from<F: Family, P: Process>(
+    posterior: &Posterior<F, P>,
+    central: &Central<F, P>,
+    config: &Config,
+) {
     if config.prior == PriorChoice::Given {
         return;
     }
-    let snapshot = central.snapshot();
-    if let Some(family) = upkeep::refit(&snapshot) {
-        let process = snapshot.process().clone();
+    if let Some(family) = upkeep::refit(posterior) {
+        let process = posterior.process().clone();
         central.append(&Entry::Prior { family, process }).expect("a prior is never void");
     }
 }
 
 fn merge<F: Family, P: Process>(central: &Central<F, P>, horizon: f64) {
+    merge_as_in(&central.snapshot(), central, horizon);
+}
+
+fn merge_as_in<F: Family, P: Process>(posterior: &Posterior<F, P>, central: &Central<F, P>, horizon: f64) {
     let Some(sample) = central.remembered(|memory| memory.sampled_rows()) else { return };
-    for (id, into) in upkeep::merges(&central.snapshot(), &sample, horizon) {
+    for (id, into) in upkeep::merges(posterior, &sample, horizon) {
         let now = central.snapshot();
         // Somebody else may have ended one of the two in the meantime: then the merge was not judged.
         if now.position(id).is_some() && now.position(now.resolve(into)).is_some() {
@@ -77,10 +92,25 @@ fn merge<F: Family, P: Process>(central: &Central<F, P>, horizon: f64) {
     }
 }
 
-fn replace_first<F: Family, P: Process>(central: &Central<F, P>) {
+/// Looks at the first rows again, as they have been remembered, and once more with the prior and the merges that follow
+/// from it. What they said at first is replaced by what they say in the end.
+fn replace_first<F: Family, P: Process>(central: &Central<F, P>, config: &Config) {
     let Some(first) = central.remembered(|memory| memory.first().cloned()) else { return };
-    let evidence = upkeep::look_again(&central.snapshot(), &first, &mut Workspace::default());
-    let replaced = central.append(&Entry::Replace { mass: first.mass(), evidence });
+    let workspace = &mut Workspace::default();
+    let replace = |evidence: Vec<_>| Entry::Replace { mass: first.mass(), evidence };
+    let mut evidence = upkeep::look_again(&central.snapshot(), &first, workspace);
+    for round in 0..2 * LOOKS {
+        let mut trial = central.checkpoint();
+        let replaced = trial.apply(&replace(evidence.clone()));
+        debug_assert!(replaced.is_ok(), "{replaced:?}");
+        if round % 2 == 0 {
+            estimate_prior_from(trial.posterior(), central, config);
+            merge_as_in(trial.posterior(), central, 1.0);
+        } else {
+            evidence = upkeep::look_again(trial.posterior(), &first, workspace);
+        }
+    }
+    let replaced = central.append(&replace(evidence));
     debug_assert!(replaced.is_ok(), "{replaced:?}");
     central.remembered(|memory| memory.forget_first());
 }

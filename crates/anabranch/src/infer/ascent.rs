@@ -13,6 +13,7 @@
 use std::borrow::Cow;
 
 use super::birth::Births;
+use super::labels::Labels;
 use super::merge::Overlapping;
 use super::mixture::Workspace;
 use super::{Increment, Settings};
@@ -106,11 +107,10 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         self.batch.weights().map_or(1.0, |weights| weights[row])
     }
 
-    /// Merges pairs of columns, all of which are new, for which that raises the objective of `horizon` times the data.
-    /// Returns how many ended.
-    pub(super) fn merge(&mut self, horizon: f64) -> usize {
+    /// Pairs `(keep, end)` of columns, all of which are new, whose merges raise the objective of `horizon` times the data.
+    pub(super) fn mergeable(&self, horizon: f64) -> Vec<(usize, usize)> {
         debug_assert!(self.columns.iter().all(|column| column.known.is_none()));
-        let pairs = Overlapping {
+        Overlapping {
             family: self.posterior.family(),
             process: self.posterior.process(),
             totals: &self.memory.sums,
@@ -119,13 +119,17 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             row_weight: &|row| self.weight(row),
             horizon,
         }
-        .pairs();
+        .pairs()
+    }
+
+    /// Merges pairs of columns.
+    pub(super) fn merge(&mut self, pairs: &[(usize, usize)]) {
         let mut living = vec![true; self.columns.len()];
         let mut into = vec![None; self.columns.len()];
-        for (keep, end) in &pairs {
+        let f = self.n_features();
+        for (keep, end) in pairs {
             living[*end] = false;
             into[*end] = Some(*keep);
-            let f = self.n_features();
             for i in 0..f {
                 self.memory.sums[keep * f + i] += self.memory.sums[end * f + i];
             }
@@ -133,7 +137,89 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         self.memory.labels.join(&into);
         self.keep(&living);
         self.maximise();
-        pairs.len()
+    }
+
+    /// Tries to do without each of the smallest columns, of `at_most` so many rows: its rows choose among the others, and it
+    /// ends if that raises the objective of `horizon` times the data. Two small pieces of several clusters keep each other alive where no merge of the two would be right.
+    /// Returns how many ended.
+    pub(super) fn dissolve(&mut self, smallest: usize, at_most: f64, horizon: f64) -> usize {
+        let f = self.n_features();
+        let counts: Vec<f64> = self.memory.sums.iter().step_by(f).copied().collect();
+        let mut order: Vec<usize> = (0..counts.len()).filter(|ix| counts[*ix] <= at_most).collect();
+        order.sort_by(|a, b| counts[*a].total_cmp(&counts[*b]));
+        let mut living = vec![true; counts.len()];
+        for ix in order.into_iter().take(smallest) {
+            if living.iter().filter(|lives| **lives).count() > 1 && self.try_without(ix, &living, horizon) {
+                living[ix] = false;
+            }
+        }
+        let ended = living.iter().filter(|lives| !**lives).count();
+        if ended > 0 {
+            self.keep(&living);
+            self.maximise();
+        }
+        ended
+    }
+
+    /// Gives the rows of one column to the others if that raises the objective; parameters of the others stay as they were.
+    fn try_without(&mut self, end: usize, living: &[bool], horizon: f64) -> bool {
+        let (k, f) = (self.columns.len(), self.n_features());
+        let memory = &mut *self.memory;
+        let rows: Vec<usize> =
+            (0..self.batch.n_rows()).filter(|row| memory.labels.row(*row).any(|(ix, _)| ix == end)).collect();
+        let features: Vec<f64> =
+            rows.iter().flat_map(|row| &memory.features[row * f..(row + 1) * f]).copied().collect();
+        let ln_weights: Vec<f64> = (0..k)
+            .map(|ix| if ix != end && living[ix] { memory.ln_weights[ix] } else { f64::NEG_INFINITY })
+            .collect();
+        let mut without = Labels::default();
+        without.assign(&features, &memory.phi, &ln_weights, f);
+        // Sums of the columns that gain or lose, and the entropy of the rows, before and after.
+        let mut after = memory.sums.clone();
+        let (mut touched, mut entropy) = (vec![false; k], 0.0);
+        let entropy_of = |p: f64| if p > 0.0 { -p * p.ln() } else { 0.0 };
+        for (ix, row) in rows.iter().enumerate() {
+            let weight = self.batch.weights().map_or(1.0, |weights| weights[*row]);
+            let x = &features[ix * f..(ix + 1) * f];
+            let mut add = |column: usize, share: f64| {
+                touched[column] = true;
+                let sums = &mut after[column * f..(column + 1) * f];
+                sums.iter_mut().zip(x).for_each(|(sum, value)| *sum += weight * share * value);
+            };
+            for (column, probability) in memory.labels.row(*row) {
+                add(column, -probability);
+                entropy -= weight * entropy_of(probability);
+            }
+            for (column, probability) in without.row(ix) {
+                add(column, probability);
+                entropy += weight * entropy_of(probability);
+            }
+        }
+        let family = self.posterior.family();
+        let mut gain = horizon * entropy;
+        let mut grown = vec![0.0; f];
+        for ix in (0..k).filter(|ix| touched[*ix]) {
+            let (mass, range) = (self.columns[ix].mass, ix * f..(ix + 1) * f);
+            let mut of = |stats: &[f64]| {
+                grown.iter_mut().zip(stats).for_each(|(grown, s)| *grown = horizon * s);
+                family.log_partition(&grown) + ln_gamma(mass + grown[0].max(0.0))
+            };
+            let nothing = self.columns[ix].log_partition + ln_gamma(mass);
+            let left = if ix == end { nothing } else { of(&after[range.clone()]) };
+            gain += left - of(&memory.sums[range]);
+        }
+        if gain.is_nan() || gain <= 0.0 {
+            return false;
+        }
+        memory.sums = after;
+        for (ix, row) in rows.iter().enumerate() {
+            memory.labels.copy_row(*row, &without, ix);
+        }
+        true
+    }
+
+    pub(super) fn n_columns(&self) -> usize {
+        self.columns.len()
     }
 
     pub(super) fn n_features(&self) -> usize {

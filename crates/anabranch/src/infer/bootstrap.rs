@@ -43,6 +43,13 @@ const LEAST_ROWS_PER_SEED: usize = 50;
 /// While more data are to come, merges must still be right with this many times the data: 1 loses small clusters beside large ones, 2 keeps clusters
 /// apart that differ by chance.
 const MERGE_HORIZON: f64 = std::f64::consts::SQRT_2;
+/// Where hardly any pieces merge, they are no pieces of a few clusters: the data have more structure than these rows can
+/// show, and more will come. Then merges must be right for this many times the data …
+const FAR_HORIZON: f64 = 4.0;
+/// … when fewer than one component in so many finds a partner at first.
+const RARE_MERGES: usize = 8;
+/// Small components that each round tries to do without.
+const DISSOLVED: usize = 16;
 /// Rounds at most; the rest is left to the stream.
 const MAX_ROUNDS: usize = 25;
 /// Iterations of the ascent between two looks at the prior and at merges.
@@ -220,6 +227,8 @@ fn stage<F: Family, P: Process>(
     }
     let mut rounds = 0;
     let mut settled = start == Start::Prior;
+    let mut horizon = outlook.merge_horizon();
+    let mut first_merges = outlook == Outlook::MoreToCome;
     // What there is at first are pieces; when no two of them merge any more, they are clusters.
     let mut partition = Partition::Pieces;
     while rounds < MAX_ROUNDS {
@@ -237,7 +246,16 @@ fn stage<F: Family, P: Process>(
         if !settled {
             continue;
         }
-        changed |= ascent.merge(outlook.merge_horizon()) > 0;
+        let mut pairs = ascent.mergeable(horizon);
+        if std::mem::take(&mut first_merges) && pairs.len() * RARE_MERGES < ascent.n_columns() {
+            horizon = FAR_HORIZON;
+            pairs = ascent.mergeable(horizon);
+        }
+        ascent.merge(&pairs);
+        changed |= !pairs.is_empty();
+        if !changed && partition == Partition::Clusters {
+            changed |= ascent.dissolve(DISSOLVED, upkeep::enough_to_tell(&family), horizon) > 0;
+        }
         match (changed, partition) {
             (true, _) => {}
             (false, Partition::Pieces) => partition = Partition::Clusters,

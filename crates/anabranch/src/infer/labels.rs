@@ -156,6 +156,15 @@ impl Labels {
         }
     }
 
+    /// The labels of a row become those of another one.
+    pub(super) fn copy_row(&mut self, row: usize, other: &Self, from: usize) {
+        let (to, source) = (row * MOST..(row + 1) * MOST, from * MOST..(from + 1) * MOST);
+        self.components[to.clone()].copy_from_slice(&other.components[source.clone()]);
+        self.probabilities[to].copy_from_slice(&other.probabilities[source]);
+        self.used[row] = other.used[from];
+        self.ln_totals[row] = other.ln_totals[from];
+    }
+
     /// The labels of one component become those of another.
     pub(super) fn join(&mut self, from: &[Option<usize>]) {
         for (row, used) in self.used.iter_mut().enumerate() {

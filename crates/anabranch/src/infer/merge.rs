@@ -20,6 +20,10 @@ use crate::process::{LabelStatistics, Process};
 /// Partners that are tried for each component: the ones that explain its rows best.
 const PARTNERS: usize = 6;
 
+/// The smallest components are tried with each other: what they expect of a row is still so vague that any large component
+/// seems to explain it better.
+const SMALLEST: usize = 12;
+
 /// Components whose partners are looked up in one matrix product.
 const BLOCK: usize = 256;
 
@@ -67,7 +71,7 @@ impl<F: Family, P: Process> Overlapping<'_, F, P> {
         pairs.into_iter().map(|pair| (pair.keep, pair.end)).collect()
     }
 
-    /// For each component, the others under which its rows are likeliest.
+    /// For each component, the others under which its rows are likeliest; and all pairs of the smallest.
     fn candidates(&self) -> Vec<Pair> {
         let f = self.family.n_features();
         let k = self.totals.len() / f;
@@ -90,6 +94,13 @@ impl<F: Family, P: Process> Overlapping<'_, F, P> {
                     gain: 0.0,
                 }));
             }
+        }
+        let mut by_size: Vec<usize> = (0..k).collect();
+        by_size.sort_by(|a, b| self.totals[a * f].total_cmp(&self.totals[b * f]));
+        let smallest = &by_size[..SMALLEST.min(k)];
+        for (ix, a) in smallest.iter().enumerate() {
+            let others = smallest[ix + 1..].iter();
+            pairs.extend(others.map(|b| Pair { keep: *a.min(b), end: *a.max(b), gain: 0.0 }));
         }
         pairs.sort_by_key(|pair| (pair.keep, pair.end));
         pairs.dedup_by_key(|pair| (pair.keep, pair.end));
