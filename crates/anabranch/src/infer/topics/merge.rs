@@ -7,6 +7,8 @@
 //!   + ΔH                                                        the entropy of the words' labels, which falls
 //! ```
 
+use std::collections::BTreeSet;
+
 use super::ascent::{Ascent, ln_seating};
 use super::mixed::{Scratch, View};
 use crate::family::Conjugate;
@@ -14,7 +16,9 @@ use crate::identify::ComponentId;
 use crate::posterior::Evidence;
 use crate::process::Process;
 
-/// Pairs whose word probabilities have a smaller cosine are not looked at: what they share are common words.
+/// Each topic is compared with the ones whose word probabilities have the largest cosine, this many of them …
+const NEIGHBOURS: usize = 3;
+/// … unless it is smaller than this: what such topics share are common words.
 const LEAST_COSINE: f64 = 0.7;
 
 /// What the sample says of one pair.
@@ -92,8 +96,15 @@ fn alike(ascent: &Ascent<'_>) -> Vec<(usize, usize)> {
         }
     }
     let cosine = |j: usize, l: usize| squares[j * k + l] / (squares[j * k + j] * squares[l * k + l]).sqrt();
-    let pairs = (0..k).flat_map(|j| (j + 1..k).map(move |l| (j, l)));
-    pairs.filter(|(j, l)| cosine(*j, *l) > LEAST_COSINE).collect()
+    let mut pairs = BTreeSet::new();
+    for j in 0..k {
+        let mut others: Vec<(f64, usize)> =
+            (0..k).filter(|l| *l != j).map(|l| (cosine(j.min(l), j.max(l)), l)).collect();
+        others.retain(|(cosine, _)| *cosine > LEAST_COSINE);
+        others.sort_by(|a, b| b.0.total_cmp(&a.0));
+        pairs.extend(others.iter().take(NEIGHBOURS).map(|(_, l)| (j.min(*l), j.max(*l))));
+    }
+    pairs.into_iter().collect()
 }
 
 fn look_at(ascent: &Ascent<'_>, pairs: &[(usize, usize)]) -> Vec<Together> {

@@ -15,6 +15,7 @@ mod mixed;
 mod seed;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rand::Rng;
 
@@ -34,6 +35,8 @@ const OPEN_STEPS: usize = 10;
 const STEPS: usize = 2;
 /// Documents of a sample that judge merges.
 const JUDGES: usize = 2000;
+/// Rounds of merges at a time; a topic takes part in one merge a round.
+const MERGE_ROUNDS: usize = 12;
 /// Documents that are looked at again in one piece.
 const PIECE: usize = 1000;
 /// Seeds are this many times denser when more documents are to come.
@@ -264,9 +267,25 @@ impl Inference<Topic, Hierarchical> for TopicSettings {
             return Vec::new();
         }
         let corpus = Corpus::new(&judges);
-        let mut ascent = Ascent::start(posterior, &corpus);
-        self.open_sweeps(&mut ascent);
-        merge::merges(&ascent, posterior.mass() / judges.tokens(), horizon)
+        let mut merged = Vec::new();
+        let mut now = posterior.clone();
+        for _ in 0..MERGE_ROUNDS {
+            let mut ascent = Ascent::start(&now, &corpus);
+            self.open_sweeps(&mut ascent);
+            let pairs = merge::merges(&ascent, posterior.mass() / judges.tokens(), horizon);
+            if pairs.is_empty() {
+                break;
+            }
+            for (ends, into) in &pairs {
+                if let (Some(from), Some(target)) = (now.position(*ends), now.position(*into)) {
+                    now.components[target] =
+                        Arc::new(now.components[target].joined(&now.components[from], 1.0));
+                    now.components.remove(from);
+                }
+            }
+            merged.extend(pairs);
+        }
+        merged
     }
 
     fn look_again(
