@@ -41,6 +41,10 @@ const MERGE_ROUNDS: usize = 12;
 const PIECE: usize = 1000;
 /// Seeds are this many times denser when more documents are to come.
 const MORE_SEEDS: usize = 4;
+/// With more tables than this times `K^1.5` there are too few topics, and less novelty opens one: 60 or so for some ten
+/// thousand tables, and 350 for a hundred and thirty thousand.
+const CROWDED: f64 = 20.0;
+const CROWDED_NOVELTY: f64 = 0.8;
 /// Words that a document needs to say that it is of no known topic.
 const TELLING_WORDS: f64 = 10.0;
 
@@ -127,7 +131,8 @@ impl TopicSettings {
         } else {
             self.open_sweeps(&mut ascent);
             let novel = self.novel(&ascent);
-            let seeds = (novel.len() / self.documents_per_seed.min(8)).min(self.max_new);
+            let per_seed = (self.documents_per_seed / MORE_SEEDS).max(1);
+            let seeds = (novel.len() / per_seed).min(self.max_new);
             if seeds > 0 {
                 self.seed(&mut ascent, &novel, seeds, rng);
             }
@@ -203,7 +208,10 @@ impl TopicSettings {
             })
             .collect();
         let usual = telling.iter().map(|(_, gain)| gain).sum::<f64>() / telling.len().max(1) as f64;
-        telling.into_iter().filter(|(_, gain)| *gain < self.novelty * usual).map(|(ix, _)| ix).collect()
+        let tables: f64 = posterior.components().iter().map(|c| c.expected_count()).sum();
+        let crowded = tables > CROWDED * (ascent.columns.len() as f64).powf(1.5);
+        let novelty = if crowded { self.novelty.max(CROWDED_NOVELTY) } else { self.novelty };
+        telling.into_iter().filter(|(_, gain)| *gain < novelty * usual).map(|(ix, _)| ix).collect()
     }
 }
 
