@@ -8,7 +8,7 @@ use anabranch::documents::Documents;
 use anabranch::engine::{self, Config, Flow, Schedule};
 use anabranch::family::Topic;
 use anabranch::identify::Identification;
-use anabranch::infer::TopicSettings;
+use anabranch::infer::{PriorChoice, TopicSettings};
 use anabranch::metric::coherence;
 use anabranch::posterior::{TopicPredictor, halves};
 use anabranch::process::{Bound, Hierarchical};
@@ -82,6 +82,13 @@ fn refuse(args: &FitArgs) -> Result<(), Failure> {
     }
     if args.discount.is_some() {
         return Err(Failure::input("--discount does not go with --model hdp"));
+    }
+    if args.prior.choice() == PriorChoice::Given {
+        return Err(Failure::input("the prior of topics is --eta; --prior-… flags are for rows"));
+    }
+    if args.output.trace.is_some() {
+        return Err(Failure::input("--trace does not go with --model hdp")
+            .with_hint("--report shows the topics over time"));
     }
     if args.passes == 0 {
         return Err(Failure::input("--passes 0 would learn nothing"));

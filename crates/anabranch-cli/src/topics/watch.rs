@@ -75,7 +75,7 @@ impl Watch {
     }
 
     fn remember(&mut self, central: &Central<Topic, Hierarchical, Documents>) {
-        if self.seen % self.stride != 0 {
+        if !self.seen.is_multiple_of(self.stride) {
             return;
         }
         let snapshot = central.snapshot();
