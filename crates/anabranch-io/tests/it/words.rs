@@ -175,7 +175,7 @@ fn matrices_that_do_not_fit_are_refused() {
         );
     }
     let good = matrix(&[0, 3, 4], &[3, 1, 1, 0], [2, 4]);
-    for cut in 0..good.len() {
+    for cut in 1..good.len() {
         assert!(read(&good[..cut], BagFormat::Npz).is_err(), "cut at {cut}");
     }
 }
