@@ -56,8 +56,14 @@ fn what_is_not_built_yet_says_so() {
         (&["--model", "py"], "--model py is not in this build yet"),
         (&["--model", "bp"], "--model bp is not in this build yet"),
         (&["--discount", "0.1"], "--discount is not in this build yet"),
-        (&["--format", "ldac"], "--format: these are documents, not rows"),
-        (&["--format", "uci"], "--format: these are documents, not rows"),
+        (
+            &["--format", "ldac"],
+            "--format: these are documents, not rows\nhint: documents are fitted with --model hdp",
+        ),
+        (
+            &["--format", "uci"],
+            "--format: these are documents, not rows\nhint: documents are fitted with --model hdp",
+        ),
     ];
     let sandbox = Sandbox::with("rows.csv", "x\n1\n2\n");
     for (flags, message) in flags {

@@ -108,7 +108,7 @@ fn a_run_goes_on_from_its_checkpoint() {
     assert!((number(&result, "mass") - 2400.0).abs() < 1e-3, "{result}");
     let refused =
         sandbox.run(&[&["fit", "all.jsonl", "--model", "hdp", "--eta", "0.5"], &flags[..]].concat());
-    assert_eq!(refused.refusal(), "the checkpoint was made with --eta 0.05, this run has 0.5");
+    assert!(refused.refusal().starts_with("the checkpoint was made with --eta 0.05, this run has 0.5"));
     let twice = fit(&sandbox, "all.jsonl", &["--passes", "2", "--bootstrap", "40", "--batch-size", "20"]);
     assert!(
         (number(&twice, "mass") - 2400.0).abs() < 1e-3 && whole(&twice, "observations") == 120,
@@ -130,9 +130,9 @@ fn every_format_of_documents_is_read() {
     assert!(refused.refusal().contains("--vocabulary"), "{}", refused.stderr);
     sandbox.write("few.txt", "sun\nrain\n");
     let refused = sandbox.run(&["fit", "docword.x.txt", "--model", "hdp", "--vocabulary", "few.txt"]);
-    assert_eq!(refused.refusal(), "docword.x.txt: it has 4 words, the vocabulary has 2");
+    assert!(refused.refusal().starts_with("docword.x.txt: it has 4 words, the vocabulary has 2"));
     let refused = sandbox.run(&["fit", "x.ldac", "--model", "hdp", "--format", "csv"]);
-    assert_eq!(refused.refusal(), "--format csv holds rows, not documents");
+    assert!(refused.refusal().starts_with("--format csv holds rows, not documents"));
     assert!(sandbox.run(&["fit", "x.ldac", "--model", "hdp", "--alpha0", "0"]).refusal().contains("alpha0"));
 }
 
