@@ -127,6 +127,35 @@ fn the_bound_lies_below_the_exact_expectation_for_every_gamma() {
     }
 }
 
+/// Scores over weighted tables, computed in another language (`tests/data/hdp_stats.json`).
+#[test]
+fn scores_equal_the_test_vectors() {
+    let vectors: Vec<serde_json::Value> = serde_json::from_str(include_str!("data/hdp_stats.json")).unwrap();
+    assert_eq!(vectors.len(), 6);
+    for v in vectors {
+        let number = |name: &str| v[name].as_f64().unwrap();
+        // JSON has no infinity: it is written as the string "-inf".
+        let list = |name: &str| -> Vec<f64> {
+            let entries = v[name].as_array().unwrap().iter();
+            entries.map(|x| x.as_f64().unwrap_or(f64::NEG_INFINITY)).collect()
+        };
+        let score = |bound: Bound, s: &str| -> f64 {
+            let process = Hierarchical::new(number("gamma"), 1.0, bound).unwrap();
+            let pairs = list(s).into_iter().zip(list("t"));
+            let stats = pairs.map(|(log_p_empty, expected_count)| LabelStatistics {
+                log_p_empty,
+                expected_count,
+                label_entropy: 0.0,
+            });
+            stats.map(|stats| process.score(&stats)).sum()
+        };
+        assert!((score(Bound::Paper, "s") - number("score_paper")).abs() < 1e-9, "{v}");
+        let conditional = score(Bound::Conditional, "s_exact");
+        assert!((conditional - number("score_conditional")).abs() < 1e-9, "{v}");
+        assert!(conditional <= number("exact") + 1e-9, "{v}");
+    }
+}
+
 /// One word, `c` times: the responsibilities can be read off the sums, and the table's probability follows from them.
 #[test]
 fn a_table_stands_with_the_probability_that_a_word_sits_at_it() {

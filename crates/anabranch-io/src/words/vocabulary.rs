@@ -8,7 +8,7 @@ use thiserror::Error;
 pub const UNKNOWN: &str = "<unk>";
 
 /// Words that a vocabulary may have.
-const MOST_WORDS: usize = 1 << 24;
+const MOST_WORDS: usize = 1 << 22;
 
 /// A list of words. Whoever meets a word that is not in it reads [`UNKNOWN`], if that is in it, and counts it in any case.
 ///
