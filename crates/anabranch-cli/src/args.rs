@@ -90,9 +90,11 @@ pub enum InputFormat {
     Parquet,
     Arrow,
     Jsonl,
-    /// Bags of words (not in this build yet)
+    /// Documents as a sparse matrix of scipy
+    Npz,
+    /// Documents as Blei's LDA-C reads them
     Ldac,
-    /// Bags of words (not in this build yet)
+    /// Documents of the UCI repository
     Uci,
 }
 
@@ -131,7 +133,7 @@ pub enum ModelKind {
     Dp,
     /// Pitman–Yor mixture (not in this build yet)
     Py,
-    /// Hierarchical Dirichlet process topics (not in this build yet)
+    /// Hierarchical Dirichlet process topics of documents
     Hdp,
     /// Beta process features (not in this build yet)
     Bp,
@@ -237,10 +239,13 @@ pub struct OutputArgs {
 /// `anabranch demo`
 #[derive(Args, Debug)]
 pub struct DemoArgs {
-    /// Rows to generate
+    /// Rows of a mixture (dp), or documents of topics (hdp)
+    #[arg(long, value_name = "MODEL", default_value = "dp")]
+    pub model: ModelKind,
+    /// Rows or documents to generate
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub rows: u32,
-    /// Clusters to generate
+    /// Clusters or topics to generate
     #[arg(long, value_name = "K", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub clusters: u32,
     /// Engine.
@@ -279,6 +284,9 @@ pub struct FitArgs {
     /// Prior.
     #[command(flatten)]
     pub prior: PriorArgs,
+    /// Topics.
+    #[command(flatten)]
+    pub topics: TopicArgs,
     /// Engine.
     #[command(flatten)]
     pub engine: EngineArgs,
@@ -304,6 +312,29 @@ pub struct FitArgs {
     /// Output.
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+/// What only `--model hdp` understands.
+#[derive(Args, Clone, Debug, PartialEq)]
+pub struct TopicArgs {
+    /// hdp: the words of the documents, one a line in the order of their numbers
+    #[arg(long, value_name = "FILE")]
+    pub vocabulary: Option<PathBuf>,
+    /// hdp: concentration of the topics: larger expects more of them
+    #[arg(long, allow_hyphen_values = true, value_name = "GAMMA", default_value_t = 1.0)]
+    pub gamma: f64,
+    /// hdp: concentration of a document: larger expects more topics in each
+    #[arg(long, allow_hyphen_values = true, value_name = "ALPHA0", default_value_t = 1.0)]
+    pub alpha0: f64,
+    /// hdp: pseudo-count of each word in a topic: smaller expects topics of fewer words
+    #[arg(long, allow_hyphen_values = true, value_name = "ETA", default_value_t = 0.05)]
+    pub eta: f64,
+}
+
+impl Default for TopicArgs {
+    fn default() -> Self {
+        Self { vocabulary: None, gamma: 1.0, alpha0: 1.0, eta: 0.05 }
+    }
 }
 
 /// What only the algorithms other than sda understand.

@@ -14,11 +14,12 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{ChiSquared, Distribution, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::args::DemoArgs;
+use crate::args::{DemoArgs, ModelKind};
 use crate::evaluate::agreement_of_rows;
 use crate::failure::Failure;
 use crate::fit::{Method, Outcome, Setup, print_outcome, run, write_report};
 use crate::reading::DomainFilter;
+use crate::topics;
 
 /// Held-out rows, drawn like the others.
 const TEST_ROWS: usize = 10_000;
@@ -30,6 +31,12 @@ const DOF: f64 = 4.0;
 
 /// Runs the command.
 pub fn command(args: &DemoArgs) -> Result<(), Failure> {
+    match args.model {
+        ModelKind::Dp => {}
+        ModelKind::Hdp => return topics::demo(args),
+        ModelKind::Py => return Err(Failure::not_yet("demo --model py")),
+        ModelKind::Bp => return Err(Failure::not_yet("demo --model bp")),
+    }
     let mut output = args.output.clone();
     let folder = output.report.get_or_insert_with(|| "anabranch-report".into()).clone();
     let mixture = Mixture::draw(args.clusters as usize, args.engine.seed);

@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use anabranch::diagnose::{ComponentDiagnosis, compare};
-use anabranch::family::{AnyFamily, Family, Summary};
+use anabranch::family::{AnyFamily, Conjugate, Family, Summary};
 use anabranch::posterior::Component;
-use anabranch_io::model::Model;
+use anabranch_io::model::{Model, is_of_topics};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
@@ -15,6 +15,7 @@ use crate::doubts::{Doubts, diagnose};
 use crate::failure::Failure;
 use crate::fit::describe;
 use crate::picture::{counted, grouped, significant};
+use crate::topics;
 
 /// What `inspect --json` prints.
 #[derive(Serialize)]
@@ -74,6 +75,9 @@ struct Row {
 
 /// Runs the command.
 pub fn command(args: &InspectArgs) -> Result<(), Failure> {
+    if is_of_topics(&args.model)? {
+        return topics::inspect(args);
+    }
     let model = Model::load(&args.model)?;
     let mut inspection = inspect(&model)?;
     if let Some(path) = &args.against {

@@ -15,6 +15,7 @@ pub mod report;
 mod resources;
 mod sample;
 mod stop;
+mod topics;
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -18,17 +18,23 @@ use anabranch_io::{ReadOptions, Schema};
 pub use family::{FamilySpec, describe};
 pub use method::Method;
 pub use outcome::Outcome;
+pub(crate) use progress::Progress;
 pub use session::{BOOTSTRAP_ROWS, Finished, Further, Setup, run};
+pub(crate) use session::{check_places, checkpoint_file, parallelism};
 pub use summary::{print_outcome, write_report};
 
 use crate::args::{FitArgs, ModelKind};
 use crate::evaluate::{Agreement, agreement};
 use crate::failure::Failure;
 use crate::reading::{self, DomainFilter};
+use crate::topics;
 use checkpoint::Checkpoints;
 
 /// Runs the command.
 pub fn command(args: &FitArgs) -> Result<(), Failure> {
+    if args.model == ModelKind::Hdp {
+        return topics::fit(args);
+    }
     refuse_what_is_not_there(args)?;
     let method = Method::new(args.algorithm, &args.rival, &args.engine)?;
     if method != Method::Sda && args.checkpoint.is_some() {
@@ -112,9 +118,8 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
 
 fn refuse_what_is_not_there(args: &FitArgs) -> Result<(), Failure> {
     match args.model {
-        ModelKind::Dp => {}
+        ModelKind::Dp | ModelKind::Hdp => {}
         ModelKind::Py => return Err(Failure::not_yet("--model py")),
-        ModelKind::Hdp => return Err(Failure::not_yet("--model hdp")),
         ModelKind::Bp => return Err(Failure::not_yet("--model bp")),
     }
     if args.discount.is_some() {

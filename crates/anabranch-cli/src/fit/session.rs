@@ -292,7 +292,7 @@ pub(super) fn finalised(mut model: Model) -> Model {
 }
 
 /// Finds out before the work, not after it, that its result has no place to go.
-fn check_places(output: &OutputArgs) -> Result<(), Failure> {
+pub(crate) fn check_places(output: &OutputArgs) -> Result<(), Failure> {
     if let Some(out) = &output.out {
         let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
@@ -355,6 +355,6 @@ fn check_same_run(stored: &Provenance, now: &Provenance) -> Result<(), Failure> 
 }
 
 /// Where the run's state is saved.
-pub(super) fn checkpoint_file(folder: &std::path::Path) -> PathBuf {
+pub(crate) fn checkpoint_file(folder: &std::path::Path) -> PathBuf {
     folder.join("checkpoint.anabranch")
 }

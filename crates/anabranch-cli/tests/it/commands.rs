@@ -52,13 +52,18 @@ fn what_is_not_built_yet_says_so() {
         let run = Sandbox::new().run(&[command, "anything", "--flag"]);
         assert_eq!(run.refusal(), format!("`{command}` is not in this build yet"));
     }
-    let flags: [(&[&str], &str); 6] = [
+    let flags: [(&[&str], &str); 5] = [
         (&["--model", "py"], "--model py is not in this build yet"),
-        (&["--model", "hdp"], "--model hdp is not in this build yet"),
         (&["--model", "bp"], "--model bp is not in this build yet"),
         (&["--discount", "0.1"], "--discount is not in this build yet"),
-        (&["--format", "ldac"], "reading bags of words is not in this build yet"),
-        (&["--format", "uci"], "reading bags of words is not in this build yet"),
+        (
+            &["--format", "ldac"],
+            "--format: these are documents, not rows\nhint: documents are fitted with --model hdp",
+        ),
+        (
+            &["--format", "uci"],
+            "--format: these are documents, not rows\nhint: documents are fitted with --model hdp",
+        ),
     ];
     let sandbox = Sandbox::with("rows.csv", "x\n1\n2\n");
     for (flags, message) in flags {

@@ -18,3 +18,4 @@ mod rivals;
 #[cfg(unix)]
 mod stop;
 mod support;
+mod topics;

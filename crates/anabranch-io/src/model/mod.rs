@@ -6,6 +6,7 @@
 mod atomic;
 mod decode;
 mod encode;
+mod topics;
 
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use atomic::replace_file;
+pub use topics::{TopicModel, TopicProvenance};
 
 use crate::schema::Schema;
 
@@ -155,6 +157,13 @@ impl Model {
     }
 }
 
+/// True when the file at `path` is a model of topics.
+pub fn is_of_topics(path: &Path) -> Result<bool, ModelError> {
+    let bytes = std::fs::read(path).map_err(|source| ModelError::Io { path: path.into(), source })?;
+    let kind = decode::open(&bytes).and_then(|intact| decode::kind(&intact.header));
+    kind.map(|kind| kind == topics::KIND).map_err(|fault| fault.at(path))
+}
+
 /// What is wrong with the bytes of a model, before a path is known.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[non_exhaustive]
@@ -230,8 +239,14 @@ mod tensor {
     pub(super) const SAMPLE_ROWS: &str = "sample.rows";
     pub(super) const FIRST_ROWS: &str = "first.rows";
     pub(super) const FIRST_WEIGHTS: &str = "first.weights";
+    pub(super) const SAMPLE_STARTS: &str = "sample.starts";
+    pub(super) const SAMPLE_WORDS: &str = "sample.words";
+    pub(super) const SAMPLE_COUNTS: &str = "sample.counts";
+    pub(super) const FIRST_STARTS: &str = "first.starts";
+    pub(super) const FIRST_WORDS: &str = "first.words";
+    pub(super) const FIRST_COUNTS: &str = "first.counts";
     /// Those of a run that is to go on, in the order of the checksum, after the others.
-    pub(super) const AT_TIMES: [&str; 8] = [
+    pub(super) const AT_TIMES: [&str; 14] = [
         LASTING_LABELS,
         LASTING_STATS,
         PASSING_LABELS,
@@ -240,6 +255,12 @@ mod tensor {
         SAMPLE_ROWS,
         FIRST_ROWS,
         FIRST_WEIGHTS,
+        SAMPLE_STARTS,
+        SAMPLE_WORDS,
+        SAMPLE_COUNTS,
+        FIRST_STARTS,
+        FIRST_WORDS,
+        FIRST_COUNTS,
     ];
 }
 

@@ -6,9 +6,10 @@
 use std::sync::Mutex;
 
 use super::Config;
+use crate::batch::Minibatch;
 use crate::central::{Central, Entry};
-use crate::family::Family;
-use crate::infer::{PriorChoice, Workspace, upkeep};
+use crate::family::Conjugate;
+use crate::infer::{Inference, PriorChoice};
 use crate::posterior::Posterior;
 use crate::process::Process;
 
@@ -29,7 +30,12 @@ pub(super) struct Upkeep {
 
 impl Upkeep {
     /// Looks after the model if the last `added` weight crossed a line.
-    pub(super) fn after<F: Family, P: Process>(&self, central: &Central<F, P>, config: &Config, added: f64) {
+    pub(super) fn after<F: Conjugate, P: Process, I: Inference<F, P>>(
+        &self,
+        central: &Central<F, P, I::Batch>,
+        config: &Config<I>,
+        added: f64,
+    ) {
         let snapshot = central.snapshot();
         let mass = snapshot.mass();
         // A further pass does not grow the data; the model is looked after at its end.
@@ -42,48 +48,62 @@ impl Upkeep {
         }
         if let Ok(_turn) = self.busy.try_lock() {
             estimate_prior(central, config);
-            merge(central, HORIZON);
+            merge(central, config, HORIZON);
         }
     }
 }
 
 /// Ends a run whose stream has ended: the first rows again, the prior again, and every merge that the data support.
 /// Without upkeep there is nothing to do.
-pub fn finish<F: Family, P: Process>(central: &Central<F, P>, config: &Config) {
+pub fn finish<F: Conjugate, P: Process, I: Inference<F, P>>(
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+) {
     if !config.upkeep {
         return;
     }
     estimate_prior(central, config);
     replace_first(central, config);
     estimate_prior(central, config);
-    merge(central, 1.0);
+    merge(central, config, 1.0);
 }
 
-fn estimate_prior<F: Family, P: Process>(central: &Central<F, P>, config: &Config) {
+fn estimate_prior<F: Conjugate, P: Process, I: Inference<F, P>>(
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+) {
     estimate_prior_from(&central.snapshot(), central, config);
 }
 
-fn estimate_prior_from<F: Family, P: Process>(
+fn estimate_prior_from<F: Conjugate, P: Process, I: Inference<F, P>>(
     posterior: &Posterior<F, P>,
-    central: &Central<F, P>,
-    config: &Config,
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
 ) {
     if config.prior == PriorChoice::Given {
         return;
     }
-    if let Some(family) = upkeep::refit(posterior) {
-        let process = posterior.process().clone();
+    if let Some((family, process)) = config.inference.refit(posterior) {
         central.append(&Entry::Prior { family, process }).expect("a prior is never void");
     }
 }
 
-fn merge<F: Family, P: Process>(central: &Central<F, P>, horizon: f64) {
-    merge_as_in(&central.snapshot(), central, horizon);
+fn merge<F: Conjugate, P: Process, I: Inference<F, P>>(
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+    horizon: f64,
+) {
+    merge_as_in(&central.snapshot(), central, config, horizon);
 }
 
-fn merge_as_in<F: Family, P: Process>(posterior: &Posterior<F, P>, central: &Central<F, P>, horizon: f64) {
+fn merge_as_in<F: Conjugate, P: Process, I: Inference<F, P>>(
+    posterior: &Posterior<F, P>,
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+    horizon: f64,
+) {
     let Some(sample) = central.remembered(|memory| memory.sampled_rows()) else { return };
-    for (id, into) in upkeep::merges(posterior, &sample, horizon) {
+    for (id, into) in config.inference.merges(posterior, &sample, horizon) {
         let now = central.snapshot();
         // Somebody else may have ended one of the two in the meantime: then the merge was not judged.
         if now.position(id).is_some() && now.position(now.resolve(into)).is_some() {
@@ -94,20 +114,23 @@ fn merge_as_in<F: Family, P: Process>(posterior: &Posterior<F, P>, central: &Cen
 
 /// Looks at the first rows again, as they have been remembered, and once more with the prior and the merges that follow
 /// from it. What they said at first is replaced by what they say in the end.
-fn replace_first<F: Family, P: Process>(central: &Central<F, P>, config: &Config) {
+fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+) {
     let Some(first) = central.remembered(|memory| memory.first().cloned()) else { return };
-    let workspace = &mut Workspace::default();
+    let workspace = &mut I::Workspace::default();
     let replace = |evidence: Vec<_>| Entry::Replace { mass: first.mass(), evidence };
-    let mut evidence = upkeep::look_again(&central.snapshot(), &first, workspace);
+    let mut evidence = config.inference.look_again(&central.snapshot(), &first, workspace);
     for round in 0..2 * LOOKS {
         let mut trial = central.checkpoint();
         let replaced = trial.apply(&replace(evidence.clone()));
         debug_assert!(replaced.is_ok(), "{replaced:?}");
         if round % 2 == 0 {
             estimate_prior_from(trial.posterior(), central, config);
-            merge_as_in(trial.posterior(), central, 1.0);
+            merge_as_in(trial.posterior(), central, config, 1.0);
         } else {
-            evidence = upkeep::look_again(trial.posterior(), &first, workspace);
+            evidence = config.inference.look_again(trial.posterior(), &first, workspace);
         }
     }
     let replaced = central.append(&replace(evidence));

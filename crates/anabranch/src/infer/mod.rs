@@ -8,10 +8,15 @@ mod bootstrap;
 mod labels;
 mod merge;
 mod mixture;
+mod model;
+mod topics;
 pub mod upkeep;
 
 pub use bootstrap::{Bootstrap, Outlook, PriorChoice, bootstrap};
 pub use mixture::{InferenceReport, Workspace, infer};
+pub use model::Inference;
+
+pub use topics::TopicSettings;
 
 use serde::{Deserialize, Serialize};
 

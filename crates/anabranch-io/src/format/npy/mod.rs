@@ -65,6 +65,19 @@ pub(crate) fn read_integers(opened: Opened) -> Result<Vec<i64>, ReadError> {
     Ok(labels)
 }
 
+/// All numbers of an array with one column.
+pub(crate) fn read_column(opened: Opened) -> Result<Vec<f64>, ReadError> {
+    let mut reader = NpyReader::open(opened)?;
+    if reader.npy.columns != 1 {
+        return Err(ReadError::damaged(&reader.file, Format::Npy, "it has several columns, one is expected"));
+    }
+    let mut numbers = Vec::new();
+    while reader.load()? {
+        numbers.extend_from_slice(&reader.piece);
+    }
+    Ok(numbers)
+}
+
 /// The columns of a Fortran array lie one after another: all places are needed at once, so such a
 /// stream goes to a temporary file.
 fn open_stream(mut stream: Peek, file: &str) -> Result<(Store, NpyHeader), ReadError> {
