@@ -14,7 +14,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 pub use batch_set::{BatchId, BatchSet};
-pub use journal::{Absorb, Aside, Entry, Fold, Void};
+pub use journal::{Absorb, Aside, Entry, Fold, Part, Void};
 pub use memory::{Memory, SAMPLE_ROWS};
 
 use crate::batch::{Batch, Minibatch};

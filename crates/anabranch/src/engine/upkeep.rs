@@ -5,9 +5,9 @@
 
 use std::sync::Mutex;
 
-use super::Config;
+use super::{Config, minibatch_rng};
 use crate::batch::Minibatch;
-use crate::central::{Central, Entry};
+use crate::central::{BatchId, Central, Entry};
 use crate::family::Conjugate;
 use crate::infer::{Inference, PriorChoice};
 use crate::posterior::Posterior;
@@ -112,6 +112,21 @@ fn merge_as_in<F: Conjugate, P: Process, I: Inference<F, P>>(
     }
 }
 
+fn split_as_in<F: Conjugate, P: Process, I: Inference<F, P>>(
+    posterior: &Posterior<F, P>,
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+    rows: Option<&I::Batch>,
+) {
+    let sample = || central.remembered(|memory| memory.sampled_rows());
+    let Some(rows) = rows.cloned().or_else(sample) else { return };
+    let rng = &mut minibatch_rng(config.seed, BatchId(posterior.version()));
+    for (id, parts) in config.inference.splits(posterior, &rows, rng, &mut I::Workspace::default()) {
+        // Void where the component has ended meanwhile, or where its parts would not be proper: then it stays whole.
+        let _ = central.append(&Entry::Split { id, parts });
+    }
+}
+
 /// Looks at the first rows again, as they have been remembered, and once more with the prior and the merges that follow
 /// from it. What they said at first is replaced by what they say in the end.
 fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
@@ -122,16 +137,21 @@ fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
     let workspace = &mut I::Workspace::default();
     let replace = |evidence: Vec<_>| Entry::Replace { mass: first.mass(), evidence };
     let mut evidence = config.inference.look_again(&central.snapshot(), &first, workspace);
-    for round in 0..2 * LOOKS {
+    let replaced = |evidence: &Vec<_>| {
         let mut trial = central.checkpoint();
         let replaced = trial.apply(&replace(evidence.clone()));
         debug_assert!(replaced.is_ok(), "{replaced:?}");
-        if round % 2 == 0 {
-            estimate_prior_from(trial.posterior(), central, config);
-            merge_as_in(trial.posterior(), central, config, 1.0);
-        } else {
-            evidence = config.inference.look_again(trial.posterior(), &first, workspace);
-        }
+        trial
+    };
+    for _ in 0..LOOKS {
+        let trial = replaced(&evidence);
+        estimate_prior_from(trial.posterior(), central, config);
+        merge_as_in(trial.posterior(), central, config, 1.0);
+        let trial = replaced(&evidence);
+        // Where the first rows are most of the data, they show more than the sample.
+        let most = 2.0 * first.mass() >= trial.posterior().mass();
+        split_as_in(trial.posterior(), central, config, most.then_some(&first));
+        evidence = config.inference.look_again(replaced(&evidence).posterior(), &first, workspace);
     }
     let replaced = central.append(&replace(evidence));
     debug_assert!(replaced.is_ok(), "{replaced:?}");

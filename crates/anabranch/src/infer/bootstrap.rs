@@ -203,6 +203,20 @@ struct Plan {
     seeds: usize,
 }
 
+/// Rows that are all there is, clustered under a given prior from so many seeds.
+pub(super) fn split_stage<F: Family, P: Process>(
+    prior: &Posterior<F, P>,
+    batch: &Batch,
+    settings: &Settings,
+    seeds: usize,
+    rng: &mut impl Rng,
+    workspace: &mut Workspace,
+) -> Bootstrap<F> {
+    let plan =
+        Plan { choice: PriorChoice::Given, start: Start::Prior, outlook: Outlook::Everything, seeds };
+    stage(prior, batch, settings, plan, rng, workspace)
+}
+
 fn stage<F: Family, P: Process>(
     prior: &Posterior<F, P>,
     batch: &Batch,
@@ -276,7 +290,12 @@ fn stage<F: Family, P: Process>(
 }
 
 /// The collapsed evidence lower bound of `horizon` times the rows, up to terms of the rows alone.
-fn objective<F: Family, P: Process>(family: &F, process: &P, increment: &Increment, horizon: f64) -> f64 {
+pub(super) fn objective<F: Family, P: Process>(
+    family: &F,
+    process: &P,
+    increment: &Increment,
+    horizon: f64,
+) -> f64 {
     let empty = family.log_partition(&vec![0.0; family.n_features()]);
     let of = |evidence: &Evidence| {
         let stats: Vec<f64> = evidence.stats.iter().map(|s| horizon * s).collect();

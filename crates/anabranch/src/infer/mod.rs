@@ -10,6 +10,7 @@ mod merge;
 mod mixture;
 mod model;
 mod topics;
+mod split;
 pub mod upkeep;
 
 pub use bootstrap::{Bootstrap, Outlook, PriorChoice, bootstrap};

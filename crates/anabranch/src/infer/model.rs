@@ -10,8 +10,9 @@ use std::fmt::Debug;
 
 use rand::Rng;
 
-use super::{Bootstrap, Increment, Outlook, PriorChoice, Settings, Workspace, mixture, upkeep};
+use super::{Bootstrap, Increment, Outlook, PriorChoice, Settings, Workspace, mixture, split, upkeep};
 use crate::batch::{Batch, Minibatch};
+use crate::central::Part;
 use crate::family::{Conjugate, Family};
 use crate::identify::ComponentId;
 use crate::posterior::{Evidence, Posterior};
@@ -60,6 +61,17 @@ pub trait Inference<F: Conjugate, P: Process>: Clone + Debug + Send + Sync + 'st
         horizon: f64,
     ) -> Vec<(ComponentId, ComponentId)>;
 
+    /// Components of which the sample shows that they hide several, with their parts. A model that knows none proposes none.
+    fn splits(
+        &self,
+        _posterior: &Posterior<F, P>,
+        _sample: &Self::Batch,
+        _rng: &mut impl Rng,
+        _workspace: &mut Self::Workspace,
+    ) -> Vec<(ComponentId, Vec<Part>)> {
+        Vec::new()
+    }
+
     /// What data that were absorbed long ago say to the posterior of today: evidence for known components alone.
     fn look_again(
         &self,
@@ -107,6 +119,16 @@ impl<F: Family, P: Process> Inference<F, P> for Settings {
         horizon: f64,
     ) -> Vec<(ComponentId, ComponentId)> {
         upkeep::merges(posterior, sample, horizon)
+    }
+
+    fn splits(
+        &self,
+        posterior: &Posterior<F, P>,
+        sample: &Batch,
+        rng: &mut impl Rng,
+        workspace: &mut Workspace,
+    ) -> Vec<(ComponentId, Vec<Part>)> {
+        split::splits(posterior, sample, self, rng, workspace)
     }
 
     fn look_again(

@@ -53,9 +53,7 @@ pub fn merges<F: Family, P: Process>(
 ) -> Vec<(ComponentId, ComponentId)> {
     let family = posterior.family();
     let f = family.n_features();
-    let living: Vec<usize> = (0..posterior.components().len())
-        .filter(|ix| posterior.process().existing_mass(&posterior.components()[*ix].evidence().labels) > 0.0)
-        .collect();
+    let living = living(posterior);
     let mut ids: Vec<ComponentId> = living.iter().map(|ix| posterior.components()[*ix].id()).collect();
     let mut totals: Vec<f64> = Vec::with_capacity(ids.len() * f);
     let mut phi: Vec<f64> = Vec::with_capacity(ids.len() * f);
@@ -112,6 +110,23 @@ fn retain_chunks<T: Copy>(values: &mut Vec<T>, len: usize, flags: &[bool]) {
         to += 1;
     }
     values.truncate(to * len);
+}
+
+/// Positions of the components that rows can belong to.
+fn living<F: Family, P: Process>(posterior: &Posterior<F, P>) -> Vec<usize> {
+    let mass = |ix: usize| posterior.process().existing_mass(&posterior.components()[ix].evidence().labels);
+    (0..posterior.components().len()).filter(|ix| mass(*ix) > 0.0).collect()
+}
+
+/// The labels of these rows, and the position in the posterior of each component that they name.
+pub(super) fn labels_of<F: Family, P: Process>(
+    posterior: &Posterior<F, P>,
+    rows: &Batch,
+) -> (Labels, Vec<usize>) {
+    let living = living(posterior);
+    let expected = |ix: &usize| &posterior.components()[*ix].expectation(posterior.family()).phi;
+    let phi: Vec<f64> = living.iter().flat_map(expected).copied().collect();
+    (labels(posterior, rows, &phi, &living), living)
 }
 
 /// One E-step of the sample on these components.

@@ -214,6 +214,24 @@ impl Component {
         }
     }
 
+    /// A part of the component: this share of everything, and the offset spread over the layers as the data are.
+    pub(crate) fn part(&self, id: ComponentId, born: u64, part: f64, offset: &[f64], share: f64) -> Self {
+        let count = self.expected_count();
+        let of = |evidence: &Evidence| {
+            let mut scaled = evidence.scaled(part);
+            let here = if count > 0.0 { evidence.labels.expected_count / count } else { 0.0 };
+            scaled.stats.iter_mut().zip(offset).for_each(|(s, offset)| *s += here * offset);
+            scaled
+        };
+        match &self.layers {
+            Some(layers) => {
+                let layers = Layers { lasting: of(&layers.lasting), passing: of(&layers.passing) };
+                Self::layered(id, born, layers, share)
+            }
+            None => Self::new(id, born, of(&self.evidence)),
+        }
+    }
+
     /// The same evidence under another prior: derived quantities are forgotten.
     pub(crate) fn under_new_prior(&self) -> Self {
         Self { layers: self.layers.clone(), ..Self::new(self.id, self.born, self.evidence.clone()) }
