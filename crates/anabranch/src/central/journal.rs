@@ -371,7 +371,7 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         let balanced =
             |i: usize| parts.iter().map(|part| part.offset[i]).sum::<f64>().abs() <= ROUNDING * size(i);
         if parts.len() < 2
-            || parts.iter().any(|part| !(part.share > 0.0))
+            || parts.iter().any(|part| part.share.is_nan() || part.share <= 0.0)
             || (shares - 1.0).abs() > ROUNDING
             || !(0..expected).all(balanced)
         {

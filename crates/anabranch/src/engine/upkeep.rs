@@ -49,6 +49,10 @@ impl Upkeep {
         if let Ok(_turn) = self.busy.try_lock() {
             estimate_prior(central, config);
             merge(central, config, HORIZON);
+            for entry in splits(&central.snapshot(), central, config, None) {
+                // Void where the component has ended meanwhile, or where its parts would not be proper: it stays whole.
+                let _ = central.append(&entry);
+            }
         }
     }
 }
@@ -112,19 +116,18 @@ fn merge_as_in<F: Conjugate, P: Process, I: Inference<F, P>>(
     }
 }
 
-fn split_as_in<F: Conjugate, P: Process, I: Inference<F, P>>(
+/// Splits that the rows show: the given ones, or the sample.
+fn splits<F: Conjugate, P: Process, I: Inference<F, P>>(
     posterior: &Posterior<F, P>,
     central: &Central<F, P, I::Batch>,
     config: &Config<I>,
     rows: Option<&I::Batch>,
-) {
+) -> Vec<Entry<F, P>> {
     let sample = || central.remembered(|memory| memory.sampled_rows());
-    let Some(rows) = rows.cloned().or_else(sample) else { return };
+    let Some(rows) = rows.cloned().or_else(sample) else { return Vec::new() };
     let rng = &mut minibatch_rng(config.seed, BatchId(posterior.version()));
-    for (id, parts) in config.inference.splits(posterior, &rows, rng, &mut I::Workspace::default()) {
-        // Void where the component has ended meanwhile, or where its parts would not be proper: then it stays whole.
-        let _ = central.append(&Entry::Split { id, parts });
-    }
+    let found = config.inference.splits(posterior, &rows, rng, &mut I::Workspace::default());
+    found.into_iter().map(|(id, parts)| Entry::Split { id, parts }).collect()
 }
 
 /// Looks at the first rows again, as they have been remembered, and once more with the prior and the merges that follow
@@ -147,11 +150,17 @@ fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
         let trial = replaced(&evidence);
         estimate_prior_from(trial.posterior(), central, config);
         merge_as_in(trial.posterior(), central, config, 1.0);
-        let trial = replaced(&evidence);
+        let mut trial = replaced(&evidence);
         // Where the first rows are most of the data, they show more than the sample.
         let most = 2.0 * first.mass() >= trial.posterior().mass();
-        split_as_in(trial.posterior(), central, config, most.then_some(&first));
-        evidence = config.inference.look_again(replaced(&evidence).posterior(), &first, workspace);
+        for entry in splits(trial.posterior(), central, config, most.then_some(&first)) {
+            if trial.apply(&entry).is_ok() && central.append(&entry).is_err() {
+                // Not proper without what the first rows say today: then nothing is split.
+                trial = replaced(&evidence);
+                break;
+            }
+        }
+        evidence = config.inference.look_again(trial.posterior(), &first, workspace);
     }
     let replaced = central.append(&replace(evidence));
     debug_assert!(replaced.is_ok(), "{replaced:?}");

@@ -212,8 +212,7 @@ pub(super) fn split_stage<F: Family, P: Process>(
     rng: &mut impl Rng,
     workspace: &mut Workspace,
 ) -> Bootstrap<F> {
-    let plan =
-        Plan { choice: PriorChoice::Given, start: Start::Prior, outlook: Outlook::Everything, seeds };
+    let plan = Plan { choice: PriorChoice::Given, start: Start::Prior, outlook: Outlook::Everything, seeds };
     stage(prior, batch, settings, plan, rng, workspace)
 }
 

@@ -9,8 +9,8 @@ mod labels;
 mod merge;
 mod mixture;
 mod model;
-mod topics;
 mod split;
+mod topics;
 pub mod upkeep;
 
 pub use bootstrap::{Bootstrap, Outlook, PriorChoice, bootstrap};
