@@ -70,19 +70,19 @@ impl<'a> Ascent<'a> {
             })
             .collect();
         let (k, family) = (living.len(), posterior.family());
-        let mut before = vec![family.eta(); corpus.words.len() * k];
-        let mut columns = Vec::with_capacity(k);
-        for (column, ix) in living.iter().enumerate() {
-            let evidence = posterior.components()[*ix].evidence();
-            for (row, word) in corpus.words.iter().enumerate() {
-                before[row * k + column] += evidence.stats[1 + *word as usize];
-            }
-            columns.push(Column {
-                known: Some(*ix),
-                tables: posterior.process().existing_mass(&evidence.labels),
-                tokens: evidence.stats[0] + family.eta() * family.n_words() as f64,
-            });
+        let evidence: Vec<&Evidence> =
+            living.iter().map(|ix| posterior.components()[*ix].evidence()).collect();
+        // Word after word: neighbours of a word in each topic's list are at hand when their turn comes.
+        let mut before = Vec::with_capacity(corpus.words.len() * k);
+        for word in &corpus.words {
+            before.extend(evidence.iter().map(|evidence| family.eta() + evidence.stats[1 + *word as usize]));
         }
+        let columns = living.iter().zip(&evidence).map(|(ix, evidence)| Column {
+            known: Some(*ix),
+            tables: posterior.process().existing_mass(&evidence.labels),
+            tokens: evidence.stats[0] + family.eta() * family.n_words() as f64,
+        });
+        let columns = columns.collect();
         let mut ascent = Self {
             posterior,
             corpus,
