@@ -493,6 +493,18 @@ pub struct SampleArgs {
     /// Print the component of each row too
     #[arg(long)]
     pub labels: bool,
+    /// Format of the rows; npy holds categories as their codes and has no place for labels
+    #[arg(long, value_enum, default_value_t = SampleFormat::Csv, conflicts_with = "labels")]
+    pub format: SampleFormat,
+}
+
+/// How `sample` prints rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SampleFormat {
+    /// Text with a header
+    Csv,
+    /// An array of numpy, 8 bytes a number
+    Npy,
 }
 
 /// `anabranch completions`

@@ -76,7 +76,7 @@ fn what_was_set_aside_is_replaced_and_the_rest_stays() {
     assert_mass(&fold, 48.0);
     let counts: Vec<f64> = fold.posterior().components().iter().map(|c| c.expected_count()).collect();
     assert_eq!(counts, [25.0, 23.0]);
-    assert!(fold.aside().is_none() && fold.posterior().components().iter().all(|c| c.layers().is_none()));
+    assert!(fold.aside().is_none() && fold.posterior().components().iter().all(|c| c.passing().is_none()));
 }
 
 #[test]

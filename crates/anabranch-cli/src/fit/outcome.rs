@@ -32,6 +32,12 @@ pub struct Outcome {
     pub matchings: u64,
     /// Entries that had to be identified again.
     pub conflicts: u64,
+    /// Seconds until the first minibatch had been learned and the workers began; part of `seconds`.
+    pub first_minibatch_seconds: f64,
+    /// Seconds that threads waited for the lock around the central posterior, all threads together.
+    pub central_wait_seconds: f64,
+    /// Seconds that the lock was held.
+    pub central_merge_seconds: f64,
     /// Bad rows left out.
     pub skipped_rows: u64,
     /// Mean log predictive density of a held-out row.
@@ -78,6 +84,9 @@ impl Outcome {
             minibatches: finished.minibatches,
             matchings: provenance.matchings,
             conflicts: provenance.conflicts,
+            first_minibatch_seconds: finished.first_minibatch_seconds,
+            central_wait_seconds: finished.section.waiting.as_secs_f64(),
+            central_merge_seconds: finished.section.merging.as_secs_f64(),
             skipped_rows: provenance.skipped_rows,
             test_log_likelihood: finished.test_log_likelihood,
             adjusted_rand: agreement.map(|a| a.adjusted_rand),

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 
 use anabranch::batch::Batch;
-use anabranch::central::{Central, Entry, Memory};
+use anabranch::central::{Central, Entry, Memory, Section};
 use anabranch::engine::{self, Config, Flow, Schedule};
 use anabranch::family::AnyFamily;
 use anabranch::identify::Identification;
@@ -78,6 +78,10 @@ pub struct Finished {
     pub cpu_seconds: f64,
     /// Minibatches absorbed in this run and the ones before it.
     pub minibatches: u64,
+    /// Seconds until the first minibatch had been learned and the workers began.
+    pub first_minibatch_seconds: f64,
+    /// What the lock around the central posterior cost.
+    pub section: Section,
     /// The (thinned) trace.
     pub trace: Trace,
     /// Mean log predictive density of the held-out rows.
@@ -205,9 +209,15 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     let evaluation = if setup.test.is_some() { Evaluation::Wanted } else { Evaluation::None };
     let mut observer =
         Watch::new(&watch, trace, progress, evaluation, setup.checkpoints, provenance).after(absorbed_before);
+    let mut first_minibatch_seconds = 0.0;
     let (ran, fold) = match &setup.method {
         Method::Sda => {
-            let mut ran = through_engine(&central, &mut stream, &config, bootstrap, &mut observer);
+            let mut ran = first_minibatch(&central, &mut stream, &config, bootstrap, &mut observer);
+            first_minibatch_seconds = watch.seconds();
+            if matches!(ran, Ok(Flow::Continue)) {
+                ran = engine::run(&central, &mut stream, &config, &mut observer).map(|()| Flow::Continue);
+            }
+            let mut ran = ran.map(|_| ());
             let finish = |ran: &Result<(), Failure>, observer: &Watch<'_>| {
                 if ran.is_ok() && !observer.stopped() && observer.minibatches() > absorbed_before {
                     engine::finish(&central, &config);
@@ -265,24 +275,32 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     }
     trace.conclude(seconds, &model, test_log_likelihood)?;
     let sample = stream.take_sample();
-    Ok(Finished { model, seconds, cpu_seconds, minibatches, trace, test_log_likelihood, sample, stopped })
+    Ok(Finished {
+        model,
+        seconds,
+        cpu_seconds,
+        minibatches,
+        first_minibatch_seconds,
+        section: central.section(),
+        trace,
+        test_log_likelihood,
+        sample,
+        stopped,
+    })
 }
 
-/// The first minibatch alone where there is one to come, and then the workers.
-fn through_engine(
+/// The first minibatch alone, where there is one to come.
+fn first_minibatch(
     central: &Central<AnyFamily, Dirichlet>,
     stream: &mut Minibatches,
     config: &Config,
     bootstrap: usize,
     observer: &mut Watch<'_>,
-) -> Result<(), Failure> {
-    if bootstrap > 0
-        && central.snapshot().version() == 0
-        && engine::bootstrap(central, stream, config, observer)? == Flow::Stop
-    {
-        return Ok(());
+) -> Result<Flow, Failure> {
+    match bootstrap > 0 && central.snapshot().version() == 0 {
+        true => engine::bootstrap(central, stream, config, observer),
+        false => Ok(Flow::Continue),
     }
-    engine::run(central, stream, config, observer)
 }
 
 /// Rows are unweighted here, so the mass is their number.

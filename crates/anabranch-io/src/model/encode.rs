@@ -114,10 +114,8 @@ fn layers<F: Conjugate, P: Process>(fold: &Fold<F, P>) -> Vec<Block> {
     let components = fold.posterior().components();
     let n_features = components.first().map_or(0, |c| c.evidence().stats.len());
     let nothing = Evidence::empty(n_features);
-    let lasting: Vec<&Evidence> =
-        components.iter().map(|c| c.layers().map_or(c.evidence(), |layers| &layers.lasting)).collect();
-    let passing: Vec<&Evidence> =
-        components.iter().map(|c| c.layers().map_or(&nothing, |layers| &layers.passing)).collect();
+    let lasting: Vec<&Evidence> = components.iter().map(|c| c.lasting()).collect();
+    let passing: Vec<&Evidence> = components.iter().map(|c| c.passing().unwrap_or(&nothing)).collect();
     let n = components.len();
     let labels = |name, of: &[&Evidence]| floats(name, vec![n, 3], of.iter().flat_map(|e| triple(e.labels)));
     let stats = |name, of: &[&Evidence]| {

@@ -8,14 +8,17 @@ mod admission;
 mod batch_set;
 mod journal;
 mod memory;
+mod section;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 
 pub use batch_set::{BatchId, BatchSet};
 pub use journal::{Absorb, Aside, Entry, Fold, Part, Void};
 pub use memory::{Memory, SAMPLE_ROWS};
+pub use section::Section;
 
 use crate::batch::{Batch, Minibatch};
 use crate::family::Conjugate;
@@ -44,6 +47,7 @@ pub struct Central<F, P, B: Minibatch = Batch> {
     fold: Mutex<Fold<F, P>>,
     snapshot: ArcSwap<Posterior<F, P>>,
     memory: Mutex<Memory<B>>,
+    section: section::Clock,
 }
 
 impl<F: Conjugate, P: Process> Central<F, P> {
@@ -55,14 +59,24 @@ impl<F: Conjugate, P: Process> Central<F, P> {
     /// Goes on from a fold of earlier entries.
     pub fn from_fold(fold: Fold<F, P>) -> Self {
         let snapshot = ArcSwap::from_pointee(fold.posterior().clone());
-        Self { fold: Mutex::new(fold), snapshot, memory: Mutex::new(Memory::default()) }
+        Self {
+            fold: Mutex::new(fold),
+            snapshot,
+            memory: Mutex::new(Memory::default()),
+            section: section::Clock::default(),
+        }
     }
 }
 
 impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
     /// The same posterior with rows that an earlier run remembered, or with room for another kind of rows.
     pub fn with_memory<C: Minibatch>(self, memory: Memory<C>) -> Central<F, P, C> {
-        Central { fold: self.fold, snapshot: self.snapshot, memory: Mutex::new(memory) }
+        Central {
+            fold: self.fold,
+            snapshot: self.snapshot,
+            memory: Mutex::new(memory),
+            section: self.section,
+        }
     }
 
     /// The rows remembered so far.
@@ -92,11 +106,22 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
 
     /// Appends one entry and shows the result to readers; a void entry changes nothing.
     pub fn append(&self, entry: &Entry<F, P>) -> Result<(), Void> {
+        let asked = Instant::now();
         let mut fold = self.fold.lock().expect("no holder of this lock panics");
-        fold.apply(entry)?;
-        switch_point();
-        self.snapshot.store(Arc::new(fold.posterior().clone()));
-        Ok(())
+        let entered = Instant::now();
+        let old = fold.apply(entry).map(|()| {
+            switch_point();
+            self.snapshot.swap(Arc::new(fold.posterior().clone()))
+        });
+        drop(fold);
+        self.section.passed(entered - asked, entered.elapsed());
+        // Nobody waits while the memory of what changed is given back.
+        old.map(drop)
+    }
+
+    /// What the lock around the fold has cost so far: nothing that is learned depends on it.
+    pub fn section(&self) -> Section {
+        self.section.read()
     }
 
     /// Identifies the new components of an increment, absorbs it, and tries again for as long as others come first.

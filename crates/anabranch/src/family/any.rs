@@ -131,6 +131,18 @@ impl Family for AnyFamily {
         delegate!(self, family => family.embed(x, out))
     }
 
+    fn screen_len(&self) -> usize {
+        delegate!(self, family => family.screen_len())
+    }
+
+    fn screen_features(&self, features: &[f64], out: &mut [f64]) {
+        delegate!(self, family => family.screen_features(features, out))
+    }
+
+    fn screen(&self, phi: &[f64], out: &mut [f64]) {
+        delegate!(self, family => family.screen(phi, out))
+    }
+
     fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
         delegate!(self, family => family.refit(components, partition).map(AnyFamily::from))
     }

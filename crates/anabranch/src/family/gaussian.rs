@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{PriorError, require_len};
 use super::frame::are_moments;
 use super::normal_inverse_wishart::{NormalInverseWishart, add_scatter, factor_or_repair};
+use super::profile;
 use super::student_t::StudentT;
 use super::type_two;
 use super::{
@@ -222,6 +223,18 @@ impl Family for Gaussian {
 
     fn ln_base(&self, _x: &[f64]) -> f64 {
         0.0
+    }
+
+    fn screen_len(&self) -> usize {
+        profile::n_features(self.dimensions())
+    }
+
+    fn screen_features(&self, features: &[f64], out: &mut [f64]) {
+        profile::features(self.dimensions(), features, out);
+    }
+
+    fn screen(&self, phi: &[f64], out: &mut [f64]) {
+        profile::parameters(self.dimensions(), phi, out);
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {

@@ -25,6 +25,7 @@ mod natural;
 mod normal_inverse_wishart;
 mod poisson;
 mod product;
+mod profile;
 mod spherical;
 mod student_t;
 mod topic;
@@ -137,6 +138,17 @@ pub trait Family: Conjugate {
         self.embed(y, &mut b);
         a.iter().zip(&b).map(|(a, b)| (a - b).powi(2)).sum()
     }
+
+    /// Features of a bound on scores that is cheaper than the score; 0 when there is none.
+    fn screen_len(&self) -> usize {
+        0
+    }
+
+    /// Takes the features `T'(x)` of the bound from `T(x)`; the first is 1.
+    fn screen_features(&self, _features: &[f64], _out: &mut [f64]) {}
+
+    /// Writes parameters `φ'` of the bound: `φ' · T'(x) ≥ φ · T(x)` for every row.
+    fn screen(&self, _phi: &[f64], _out: &mut [f64]) {}
 
     /// The prior under which components with these statistics are more probable (a step of type-II maximum likelihood),
     /// or `None` when they cannot tell, as one component never can.

@@ -50,17 +50,24 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         memory.phi.clear();
         memory.ln_weights.clear();
         let mut columns = Vec::with_capacity(posterior.components().len());
+        let mut known = Vec::with_capacity(posterior.components().len());
         for (ix, component) in posterior.components().iter().enumerate() {
             let mass = posterior.process().existing_mass(&component.evidence().labels);
             if mass > 0.0 {
-                let expectation = component.expectation(posterior.family());
-                memory.phi.extend_from_slice(&expectation.phi);
-                memory.ln_weights.push(digamma(mass));
-                columns.push(Column { known: Some(ix), mass, log_partition: expectation.log_partition });
+                let log_partition = component.expectation(posterior.family()).log_partition;
+                known.push((&**component, digamma(mass)));
+                columns.push(Column { known: Some(ix), mass, log_partition });
             }
         }
+        let skipped = memory.screen.assign(&mut memory.labels, &memory.features, &known, posterior.family());
         let mut ascent = Self { posterior: Cow::Borrowed(posterior), batch, memory, columns };
-        ascent.assign();
+        if !skipped {
+            for (component, ln_weight) in known {
+                ascent.memory.phi.extend_from_slice(&component.expectation(posterior.family()).phi);
+                ascent.memory.ln_weights.push(ln_weight);
+            }
+            ascent.assign();
+        }
         ascent.forget_untouched();
         ascent
     }

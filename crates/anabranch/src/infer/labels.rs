@@ -89,7 +89,7 @@ impl Labels {
 
     /// Takes the labels of a row from the scores of all components.
     #[inline(always)]
-    fn choose(&mut self, row: usize, scores: &[f64]) {
+    pub(super) fn choose(&mut self, row: usize, scores: &[f64]) {
         let cut = max_of(scores) + LN_NEGLIGIBLE;
         self.chosen.clear();
         let possible = scores.iter().enumerate().filter(|(_, score)| **score >= cut);

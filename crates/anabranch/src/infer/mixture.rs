@@ -5,6 +5,7 @@ use rand::Rng;
 use super::ascent::Ascent;
 use super::birth;
 use super::labels::Labels;
+use super::skip::Screen;
 use super::{Increment, Settings};
 use crate::batch::Batch;
 use crate::family::Family;
@@ -20,6 +21,7 @@ pub struct Workspace {
     pub(super) features: Vec<f64>,
     pub(super) phi: Vec<f64>,
     pub(super) labels: Labels,
+    pub(super) screen: Screen,
     pub(super) sums: Vec<f64>,
     pub(super) ln_weights: Vec<f64>,
     pub(super) stats: Vec<f64>,

@@ -9,6 +9,7 @@ mod labels;
 mod merge;
 mod mixture;
 mod model;
+mod skip;
 mod split;
 mod topics;
 pub mod upkeep;
