@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch::family::{AnyFamily, Family};
+use anabranch::family::{AnyFamily, Conjugate, Family};
 use anabranch::identify::ComponentId;
 use anabranch::posterior::{Component, Posterior, Predictor};
 use anabranch::process::{Dirichlet, Process};

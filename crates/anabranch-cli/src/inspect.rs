@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anabranch::diagnose::{ComponentDiagnosis, compare};
-use anabranch::family::{AnyFamily, Family, Summary};
+use anabranch::family::{AnyFamily, Conjugate, Family, Summary};
 use anabranch::posterior::Component;
 use anabranch_io::model::Model;
 use rand::SeedableRng;

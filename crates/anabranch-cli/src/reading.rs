@@ -243,6 +243,7 @@ impl Minibatches {
 }
 
 impl BatchSource for Minibatches {
+    type Batch = Batch;
     type Error = Failure;
 
     fn next(&mut self) -> Result<Option<(BatchId, Batch)>, Failure> {

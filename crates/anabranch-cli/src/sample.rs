@@ -2,7 +2,7 @@
 
 use std::io::{BufWriter, Write};
 
-use anabranch::family::Family;
+use anabranch::family::{Conjugate, Family};
 use anabranch::process::Process;
 use anabranch_io::Schema;
 use anabranch_io::model::Model;

@@ -9,7 +9,7 @@ use std::fmt;
 
 use anabranch::batch::Batch;
 use anabranch::central::{Absorb, BatchId, Entry, Fold};
-use anabranch::family::{Family, Gaussian};
+use anabranch::family::{Conjugate, Family, Gaussian};
 use anabranch::identify::{Gains, Identification, Target, correspond, solve};
 use anabranch::posterior::Evidence;
 use anabranch::process::{Bound, Dirichlet, LabelStatistics};

@@ -50,8 +50,9 @@
 //!                          infer/                            central/
 //! ```
 //!
-//! The four steps are those of the paper's Figure 1. A model is a family (what a component is) and a process (how many
-//! there are); everything else is generic over the two.
+//! The four steps are those of the paper's Figure 1. A model is a family (what a component is), a process (how many there
+//! are) and a minibatch inference ([`Inference`]); everything else is generic over the three. Mixtures of dense rows need
+//! only the first two: their inference is that of [`infer::Settings`].
 //!
 //! # Map
 //!
@@ -76,7 +77,7 @@
 //! - **SIGMA** no two components of a worker join the same one of the centre ([`Correspondence`]).
 //! - **ORDER** entries that touch only existing components commute ([`Evidence::absorb`]).
 //! - **IDENT** an id never changes its meaning; a retired id redirects ([`Posterior::resolve`]).
-//! - **PROPER** parameters stay in the family's domain ([`Family`]).
+//! - **PROPER** parameters stay in the family's domain ([`Conjugate`]).
 //! - **BOUND** the score of a partition is a lower bound ([`Dirichlet`]).
 //! - **ELBO** the objective of a minibatch never falls while its components stay the same ([`InferenceReport`]).
 //!
@@ -85,7 +86,8 @@
 //! [`BatchSet`]: central::BatchSet
 //! [`Correspondence`]: identify::Correspondence
 //! [`Evidence::absorb`]: posterior::Evidence::absorb
-//! [`Family`]: family::Family
+//! [`Conjugate`]: family::Conjugate
+//! [`Inference`]: infer::Inference
 //! [`Dirichlet`]: process::Dirichlet
 //! [`InferenceReport`]: infer::InferenceReport
 

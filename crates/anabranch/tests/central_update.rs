@@ -4,7 +4,7 @@ mod support;
 
 use anabranch::central::Entry;
 use anabranch::family::{
-    AnyFamily, Diagonal, Family, Frame, Gaussian, Multinomial, NormalGamma, NormalInverseWishart,
+    AnyFamily, Conjugate, Diagonal, Family, Frame, Gaussian, Multinomial, NormalGamma, NormalInverseWishart,
 };
 use anabranch::identify::{ComponentId, Identification, Target, correspond, gains};
 use anabranch::posterior::Evidence;

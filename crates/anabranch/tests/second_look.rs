@@ -3,7 +3,7 @@
 use anabranch::batch::Batch;
 use anabranch::central::{Absorb, BatchId, Central, Entry, Fold, Void};
 use anabranch::engine::{self, Config, Flow};
-use anabranch::family::{AnyFamily, Family, Gaussian};
+use anabranch::family::{AnyFamily, Conjugate, Family, Gaussian};
 use anabranch::identify::{ComponentId, Target};
 use anabranch::infer::upkeep;
 use anabranch::posterior::{Evidence, Predictor};

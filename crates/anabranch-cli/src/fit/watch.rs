@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anabranch::central::Central;
 use anabranch::engine::{Event, Flow, Observer};
-use anabranch::family::{AnyFamily, Family};
+use anabranch::family::{AnyFamily, Conjugate};
 use anabranch::posterior::Posterior;
 use anabranch::process::Dirichlet;
 use anabranch_io::model::{Model, Provenance};

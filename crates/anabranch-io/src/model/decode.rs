@@ -82,7 +82,7 @@ fn assemble(
     [absorbed, born, id, labels, stats, redirect]: &[TensorView<'_>; 6],
     layers: Option<[&TensorView<'_>; 4]>,
 ) -> Result<Model, ModelFault> {
-    use anabranch::family::Family;
+    use anabranch::family::{Conjugate, Family};
     if header.model != "dp" {
         return Err(ModelFault::NotAModel(format!("its model `{}` is not in this build", header.model)));
     }

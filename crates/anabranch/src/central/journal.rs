@@ -8,7 +8,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::{BatchId, BatchSet};
-use crate::family::Family;
+use crate::family::Conjugate;
 use crate::identify::{ComponentId, Target};
 use crate::posterior::{Component, Evidence, Posterior};
 use crate::process::Process;
@@ -157,7 +157,7 @@ pub struct Fold<F, P> {
 /// Sums of weights that should be equal differ by less than this share.
 const ROUNDING: f64 = 1e-9;
 
-impl<F: Family, P: Process> Fold<F, P> {
+impl<F: Conjugate, P: Process> Fold<F, P> {
     /// An empty journal.
     pub fn new(family: F, process: P) -> Self {
         Self {

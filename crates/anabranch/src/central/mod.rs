@@ -17,8 +17,8 @@ pub use batch_set::{BatchId, BatchSet};
 pub use journal::{Absorb, Aside, Entry, Fold, Void};
 pub use memory::{Memory, SAMPLE_ROWS};
 
-use crate::batch::Batch;
-use crate::family::Family;
+use crate::batch::{Batch, Minibatch};
+use crate::family::Conjugate;
 use crate::identify::{self, Identification};
 use crate::infer::Increment;
 use crate::posterior::Posterior;
@@ -38,15 +38,15 @@ pub struct Absorbed {
     pub created: u64,
 }
 
-/// The central posterior of one process.
+/// The central posterior of one process, with what it remembers of the minibatches.
 #[derive(Debug)]
-pub struct Central<F, P> {
+pub struct Central<F, P, B: Minibatch = Batch> {
     fold: Mutex<Fold<F, P>>,
     snapshot: ArcSwap<Posterior<F, P>>,
-    memory: Mutex<Memory>,
+    memory: Mutex<Memory<B>>,
 }
 
-impl<F: Family, P: Process> Central<F, P> {
+impl<F: Conjugate, P: Process> Central<F, P> {
     /// Starts from the prior.
     pub fn new(family: F, process: P) -> Self {
         Self::from_fold(Fold::new(family, process))
@@ -57,24 +57,25 @@ impl<F: Family, P: Process> Central<F, P> {
         let snapshot = ArcSwap::from_pointee(fold.posterior().clone());
         Self { fold: Mutex::new(fold), snapshot, memory: Mutex::new(Memory::default()) }
     }
+}
 
-    /// The same posterior with rows that an earlier run remembered.
-    pub fn with_memory(mut self, memory: Memory) -> Self {
-        self.memory = Mutex::new(memory);
-        self
+impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
+    /// The same posterior with rows that an earlier run remembered, or with room for another kind of rows.
+    pub fn with_memory<C: Minibatch>(self, memory: Memory<C>) -> Central<F, P, C> {
+        Central { fold: self.fold, snapshot: self.snapshot, memory: Mutex::new(memory) }
     }
 
     /// The rows remembered so far.
-    pub fn memory(&self) -> Memory {
+    pub fn memory(&self) -> Memory<B> {
         self.remembered(|memory| memory.clone())
     }
 
     /// Offers the rows of a minibatch to the sample. Offering them twice changes nothing.
-    pub fn remember(&self, batch: BatchId, rows: &Batch) {
+    pub fn remember(&self, batch: BatchId, rows: &B) {
         self.remembered(|memory| memory.offer(batch, rows));
     }
 
-    pub(crate) fn remembered<T>(&self, look: impl FnOnce(&mut Memory) -> T) -> T {
+    pub(crate) fn remembered<T>(&self, look: impl FnOnce(&mut Memory<B>) -> T) -> T {
         look(&mut self.memory.lock().expect("no holder of this lock panics"))
     }
 

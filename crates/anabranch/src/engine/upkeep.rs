@@ -6,9 +6,10 @@
 use std::sync::Mutex;
 
 use super::Config;
+use crate::batch::Minibatch;
 use crate::central::{Central, Entry};
-use crate::family::Family;
-use crate::infer::{PriorChoice, Workspace, upkeep};
+use crate::family::Conjugate;
+use crate::infer::{Inference, PriorChoice};
 use crate::process::Process;
 
 /// The first line, in weight of data; the next ones are at twice, four times … of it.
@@ -25,7 +26,12 @@ pub(super) struct Upkeep {
 
 impl Upkeep {
     /// Looks after the model if the last `added` weight crossed a line.
-    pub(super) fn after<F: Family, P: Process>(&self, central: &Central<F, P>, config: &Config, added: f64) {
+    pub(super) fn after<F: Conjugate, P: Process, I: Inference<F, P>>(
+        &self,
+        central: &Central<F, P, I::Batch>,
+        config: &Config<I>,
+        added: f64,
+    ) {
         let snapshot = central.snapshot();
         let mass = snapshot.mass();
         // A further pass does not grow the data; the model is looked after at its end.
@@ -38,37 +44,45 @@ impl Upkeep {
         }
         if let Ok(_turn) = self.busy.try_lock() {
             estimate_prior(central, config);
-            merge(central, HORIZON);
+            merge(central, config, HORIZON);
         }
     }
 }
 
 /// Ends a run whose stream has ended: the first rows again, the prior again, and every merge that the data support.
 /// Without upkeep there is nothing to do.
-pub fn finish<F: Family, P: Process>(central: &Central<F, P>, config: &Config) {
+pub fn finish<F: Conjugate, P: Process, I: Inference<F, P>>(
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+) {
     if !config.upkeep {
         return;
     }
     estimate_prior(central, config);
-    replace_first(central);
+    replace_first(central, config);
     estimate_prior(central, config);
-    merge(central, 1.0);
+    merge(central, config, 1.0);
 }
 
-fn estimate_prior<F: Family, P: Process>(central: &Central<F, P>, config: &Config) {
+fn estimate_prior<F: Conjugate, P: Process, I: Inference<F, P>>(
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+) {
     if config.prior == PriorChoice::Given {
         return;
     }
-    let snapshot = central.snapshot();
-    if let Some(family) = upkeep::refit(&snapshot) {
-        let process = snapshot.process().clone();
+    if let Some((family, process)) = config.inference.refit(&central.snapshot()) {
         central.append(&Entry::Prior { family, process }).expect("a prior is never void");
     }
 }
 
-fn merge<F: Family, P: Process>(central: &Central<F, P>, horizon: f64) {
+fn merge<F: Conjugate, P: Process, I: Inference<F, P>>(
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+    horizon: f64,
+) {
     let Some(sample) = central.remembered(|memory| memory.sampled_rows()) else { return };
-    for (id, into) in upkeep::merges(&central.snapshot(), &sample, horizon) {
+    for (id, into) in config.inference.merges(&central.snapshot(), &sample, horizon) {
         let now = central.snapshot();
         // Somebody else may have ended one of the two in the meantime: then the merge was not judged.
         if now.position(id).is_some() && now.position(now.resolve(into)).is_some() {
@@ -77,9 +91,12 @@ fn merge<F: Family, P: Process>(central: &Central<F, P>, horizon: f64) {
     }
 }
 
-fn replace_first<F: Family, P: Process>(central: &Central<F, P>) {
+fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+) {
     let Some(first) = central.remembered(|memory| memory.first().cloned()) else { return };
-    let evidence = upkeep::look_again(&central.snapshot(), &first, &mut Workspace::default());
+    let evidence = config.inference.look_again(&central.snapshot(), &first, &mut I::Workspace::default());
     let replaced = central.append(&Entry::Replace { mass: first.mass(), evidence });
     debug_assert!(replaced.is_ok(), "{replaced:?}");
     central.remembered(|memory| memory.forget_first());

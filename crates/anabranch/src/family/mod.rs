@@ -76,30 +76,19 @@ pub trait Predictive: Send + Sync {
     fn ln_density(&self, x: &[f64]) -> f64;
 }
 
-/// An exponential family with a conjugate prior.
+/// An exponential family with a conjugate prior, as far as its sums go: all that the central posterior, identification
+/// and the engine ask of a component, whatever its data are.
 ///
-/// `stats` is always `S = Σ_j π_j T(x_j)`, [`Family::n_features`] long, without the prior; all zeros is the prior.
-pub trait Family: Clone + std::fmt::Debug + Send + Sync + 'static {
-    /// Columns of a row.
-    fn dimensions(&self) -> usize;
-
+/// `stats` is always `S = Σ_j π_j T(x_j)`, [`Conjugate::n_features`] long, without the prior; all zeros is the prior.
+pub trait Conjugate: Clone + std::fmt::Debug + Send + Sync + 'static {
     /// Length of `T(x)`.
     fn n_features(&self) -> usize;
 
-    /// Checks that a row of finite numbers lies in the domain.
-    fn check(&self, x: &[f64]) -> Result<(), DomainError>;
-
-    /// False for statistics that no rows have and that would make a posterior improper (PROPER). What a file says passes
+    /// False for statistics that no data have and that would make a posterior improper (PROPER). What a file says passes
     /// through here before anything is computed from it.
     fn admits(&self, stats: &[f64]) -> bool {
         stats.iter().all(|s| s.is_finite()) && stats[0] >= 0.0
     }
-
-    /// Writes `T(x)`; `out[0]` is 1.
-    fn features(&self, x: &[f64], out: &mut [f64]);
-
-    /// `log h(x)`: the part of the log density that no parameter touches and that `φ · T(x)` does not hold.
-    fn ln_base(&self, x: &[f64]) -> f64;
 
     /// The log-partition function `A(η₀ + S)`, with the constants of every row: `A(S) − A(0) + Σ log h(x_j)` is the log
     /// marginal likelihood of whole rows in the units of the data, and `∂A/∂S = φ` entry by entry.
@@ -108,6 +97,21 @@ pub trait Family: Clone + std::fmt::Debug + Send + Sync + 'static {
     /// Writes the expected natural parameter `φ`, so that `E_q[log p(x|θ)] = φ · T(x) + log h(x)`, and returns
     /// `A(η₀ + S)`, which costs nothing more.
     fn expected_natural(&self, stats: &[f64], phi: &mut [f64]) -> f64;
+}
+
+/// A family whose data are dense rows of numbers: what mixtures are made of.
+pub trait Family: Conjugate {
+    /// Columns of a row.
+    fn dimensions(&self) -> usize;
+
+    /// Checks that a row of finite numbers lies in the domain.
+    fn check(&self, x: &[f64]) -> Result<(), DomainError>;
+
+    /// Writes `T(x)`; `out[0]` is 1.
+    fn features(&self, x: &[f64], out: &mut [f64]);
+
+    /// `log h(x)`: the part of the log density that no parameter touches and that `φ · T(x)` does not hold.
+    fn ln_base(&self, x: &[f64]) -> f64;
 
     /// The exact posterior predictive of a component with these statistics.
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive>;

@@ -8,7 +8,7 @@
 //! Components that the worker started from keep their ids; only those born after its snapshot are in question.
 
 use super::{Correspondence, gains, solve};
-use crate::family::Family;
+use crate::family::Conjugate;
 use crate::posterior::{Component, Evidence, Posterior};
 use crate::process::Process;
 
@@ -32,7 +32,7 @@ pub struct Found {
 }
 
 /// Finds where the components that a worker opened from version `base` belong in the current posterior.
-pub fn correspond<F: Family, P: Process>(
+pub fn correspond<F: Conjugate, P: Process>(
     current: &Posterior<F, P>,
     base: u64,
     new: &[Evidence],
@@ -54,7 +54,7 @@ pub fn correspond<F: Family, P: Process>(
     }
 }
 
-fn match_evidence<F: Family, P: Process>(
+fn match_evidence<F: Conjugate, P: Process>(
     current: &Posterior<F, P>,
     since: &[&Component],
     new: &[Evidence],

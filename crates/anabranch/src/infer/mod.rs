@@ -8,10 +8,12 @@ mod blocks;
 mod bootstrap;
 mod merge;
 mod mixture;
+mod model;
 pub mod upkeep;
 
 pub use bootstrap::{Bootstrap, Outlook, PriorChoice, bootstrap};
 pub use mixture::{InferenceReport, Workspace, infer};
+pub use model::Inference;
 
 use serde::{Deserialize, Serialize};
 

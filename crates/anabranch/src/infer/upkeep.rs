@@ -169,7 +169,7 @@ mod tests {
 
     use super::*;
     use crate::central::{Absorb, BatchId, Entry, Fold};
-    use crate::family::Gaussian;
+    use crate::family::{Conjugate, Gaussian};
     use crate::identify::Target;
     use crate::process::{Bound, Dirichlet, LabelStatistics};
 

@@ -4,9 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
-use crate::family::{Family, Predictive};
+use crate::family::{Conjugate, Family, Predictive};
 use crate::identify::ComponentId;
-use crate::process::LabelStatistics;
+use crate::process::{LabelStatistics, MassLaw};
 
 /// What some data say about one component: `Σ_j π_j T(x_j)` and the statistics of the labels, without any prior.
 ///
@@ -32,6 +32,15 @@ impl Evidence {
             *mine += theirs;
         }
         self.labels += other.labels;
+    }
+
+    /// The part of the data's mass that this evidence stands for, where the parts add up.
+    pub fn mass(&self, law: MassLaw) -> Option<f64> {
+        match law {
+            MassLaw::Counts => Some(self.labels.expected_count),
+            MassLaw::Features => Some(self.stats[0]),
+            MassLaw::Overlapping => None,
+        }
     }
 
     /// The evidence of `share` times the data.
@@ -143,7 +152,7 @@ impl Component {
     }
 
     /// Expected natural parameter and log-partition under `family`'s prior.
-    pub fn expectation<F: Family>(&self, family: &F) -> &Expectation {
+    pub fn expectation<F: Conjugate>(&self, family: &F) -> &Expectation {
         self.expectation.get_or_init(|| {
             let mut phi = vec![0.0; family.n_features()];
             let log_partition = family.expected_natural(&self.evidence.stats, &mut phi);

@@ -11,9 +11,9 @@ pub use component::{Component, Evidence, Expectation, Layers};
 pub use predict::Predictor;
 pub use restore::{Parts, RestoreError};
 
-use crate::family::Family;
+use crate::family::Conjugate;
 use crate::identify::ComponentId;
-use crate::process::Process;
+use crate::process::{MassLaw, Process};
 
 /// A snapshot of the central posterior. Cheap to clone: components are shared.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub struct Posterior<F, P> {
     pub(crate) pass: u32,
 }
 
-impl<F: Family, P: Process> Posterior<F, P> {
+impl<F: Conjugate, P: Process> Posterior<F, P> {
     /// The prior: no data, no components, version 0.
     pub fn prior(family: F, process: P) -> Self {
         Self {
@@ -76,9 +76,11 @@ impl<F: Family, P: Process> Posterior<F, P> {
         self.pass
     }
 
-    /// `Σ_k t_k`, which MASS says equals [`Posterior::mass`].
+    /// What the components account for, `Σ_k t_k` unless the process has another law, which MASS says equals
+    /// [`Posterior::mass`].
     pub fn expected_mass(&self) -> f64 {
-        self.components.iter().map(|c| c.expected_count()).sum()
+        let law = self.process.mass_law();
+        self.components.iter().map(|c| c.evidence().mass(law)).sum::<Option<f64>>().unwrap_or(self.mass)
     }
 
     /// Components that hold at least one datum in expectation.
@@ -113,6 +115,10 @@ impl<F: Family, P: Process> Posterior<F, P> {
                 + self.process.score(labels)
                 + labels.label_entropy
         });
-        parts.sum::<f64>() + self.process.normaliser(self.mass)
+        let labelled = match self.process.mass_law() {
+            MassLaw::Features => self.components.iter().map(|c| c.expected_count()).sum(),
+            MassLaw::Counts | MassLaw::Overlapping => self.mass,
+        };
+        parts.sum::<f64>() + self.process.normaliser(labelled)
     }
 }

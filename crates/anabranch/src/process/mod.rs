@@ -85,6 +85,18 @@ impl AddAssign for LabelStatistics {
     }
 }
 
+/// Which sums over the components make the mass of the data (MASS).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MassLaw {
+    /// Each datum belongs to one component: the expected counts `Σ t`.
+    Counts,
+    /// Labels belong to something else than what the mass counts, as the tables of a document do to its words: the first
+    /// sums `Σ S[0]` of the family.
+    Features,
+    /// Components share data: no sum is known.
+    Overlapping,
+}
+
 /// A prior on partitions whose expected log-probability has a lower bound that is a sum over components.
 pub trait Process: Clone + Debug + Send + Sync + 'static {
     /// The term of one component; zero for a component without data.
@@ -98,6 +110,11 @@ pub trait Process: Clone + Debug + Send + Sync + 'static {
 
     /// The mass of a component that does not exist yet, given all that do.
     fn new_mass<'a>(&self, components: impl Iterator<Item = &'a LabelStatistics>) -> f64;
+
+    /// What adds up to the mass of the data.
+    fn mass_law(&self) -> MassLaw {
+        MassLaw::Counts
+    }
 }
 
 #[cfg(test)]

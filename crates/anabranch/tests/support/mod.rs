@@ -117,6 +117,7 @@ impl Numbered {
 }
 
 impl BatchSource for Numbered {
+    type Batch = Batch;
     type Error = BrokenSource;
 
     fn next(&mut self) -> Result<Option<(BatchId, Batch)>, BrokenSource> {
