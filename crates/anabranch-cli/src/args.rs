@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anabranch::infer::PriorChoice;
+use anabranch::process::Parameter;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -129,12 +130,36 @@ pub enum ModelKind {
     /// Dirichlet process mixture
     #[default]
     Dp,
-    /// Pitman–Yor mixture (not in this build yet)
+    /// Pitman–Yor mixture: sizes that fall like a power, with many small clusters
     Py,
     /// Hierarchical Dirichlet process topics (not in this build yet)
     Hdp,
     /// Beta process features (not in this build yet)
     Bp,
+}
+
+/// What a concentration that is to be learned starts from.
+pub const LEARNED_CONCENTRATION: Parameter = Parameter::Learned { learned: 5.0 };
+/// What a discount that is to be learned starts from.
+pub const LEARNED_DISCOUNT: Parameter = Parameter::Learned { learned: 0.25 };
+
+fn concentration(text: &str) -> Result<Parameter, String> {
+    parameter(text, LEARNED_CONCENTRATION)
+}
+
+fn discount(text: &str) -> Result<Parameter, String> {
+    parameter(text, LEARNED_DISCOUNT)
+}
+
+/// A number, or `auto`.
+fn parameter(text: &str, auto: Parameter) -> Result<Parameter, String> {
+    match text.trim() {
+        "auto" => Ok(auto),
+        number => match number.parse() {
+            Ok(value) => Ok(Parameter::Given(value)),
+            Err(_) => Err("neither a number nor `auto`".to_owned()),
+        },
+    }
 }
 
 /// Which algorithm.
@@ -203,9 +228,9 @@ pub struct EngineArgs {
     /// Seed of everything random
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     pub seed: u64,
-    /// Concentration of the process: larger expects more components
-    #[arg(long, allow_hyphen_values = true, value_name = "ALPHA", default_value_t = 5.0)]
-    pub alpha: f64,
+    /// Concentration of the process: larger expects more components; `auto` learns it from the stream
+    #[arg(long, allow_hyphen_values = true, value_name = "ALPHA", default_value = "5", value_parser = concentration)]
+    pub alpha: Parameter,
     /// Find the correspondence of new components, or join them by position (the paper's ablation)
     #[arg(long, value_name = "WHETHER", default_value = "on")]
     pub identify: OnOff,
@@ -270,9 +295,10 @@ pub struct FitArgs {
     /// Other algorithms.
     #[command(flatten)]
     pub rival: RivalArgs,
-    /// Discount of a Pitman–Yor process (not in this build yet)
-    #[arg(long, allow_hyphen_values = true, value_name = "D")]
-    pub discount: Option<f64>,
+    /// Discount of a Pitman–Yor process, from 0 (a Dirichlet process) to below 1 (many small clusters); `auto`, the default
+    /// of --model py, learns it from the stream
+    #[arg(long, allow_hyphen_values = true, value_name = "D", value_parser = discount)]
+    pub discount: Option<Parameter>,
     /// Passes over the data: each further one replaces what the last one learned, so that every row counts once
     #[arg(long, value_name = "P", default_value_t = 1)]
     pub passes: u32,

@@ -17,7 +17,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::args::DemoArgs;
 use crate::evaluate::agreement_of_rows;
 use crate::failure::Failure;
-use crate::fit::{Method, Outcome, Setup, print_outcome, run, write_report};
+use crate::fit::{Method, Outcome, Setup, print_outcome, process, run, write_report};
 use crate::reading::DomainFilter;
 
 /// Held-out rows, drawn like the others.
@@ -43,6 +43,7 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
         source: Box::new(Stream::new(mixture, u64::from(args.rows), args.engine.seed)),
         filter: DomainFilter::new(&[], None, Vec::new(), OnBadRow::Fail),
         method: Method::Sda,
+        process: process(&args.engine, None)?,
         family: &build,
         prior: PriorChoice::Given,
         test: Some(test.clone()),

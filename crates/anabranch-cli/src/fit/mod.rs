@@ -12,16 +12,17 @@ mod watch;
 
 use anabranch::batch::Batch;
 use anabranch::posterior::Predictor;
+use anabranch::process::Parameter;
 use anabranch_io::labels::read_labels;
 use anabranch_io::{ReadOptions, Schema};
 
 pub use family::{FamilySpec, describe};
 pub use method::Method;
 pub use outcome::Outcome;
-pub use session::{BOOTSTRAP_ROWS, Finished, Further, Setup, run};
+pub use session::{BOOTSTRAP_ROWS, Finished, Further, Setup, process, run};
 pub use summary::{print_outcome, write_report};
 
-use crate::args::{FitArgs, ModelKind};
+use crate::args::{self, FitArgs, ModelKind};
 use crate::evaluate::{Agreement, agreement};
 use crate::failure::Failure;
 use crate::reading::{self, DomainFilter};
@@ -35,6 +36,7 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         return Err(Failure::input("--checkpoint goes with --algorithm sda: the others start from the rows")
             .with_hint("leave it out; Ctrl-C writes the model of what was learned so far"));
     }
+    let process = process(&args.engine, discount(args, &method)?)?;
     let spec = FamilySpec::parse(&args.family)?;
     spec.check_prior(&args.prior)?;
     if args.inputs.iter().chain(&args.test).filter(|input| *input == "-").count() > 1 {
@@ -82,6 +84,7 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         source,
         filter,
         method,
+        process,
         family: &build,
         prior: args.prior.choice(),
         test,
@@ -112,13 +115,9 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
 
 fn refuse_what_is_not_there(args: &FitArgs) -> Result<(), Failure> {
     match args.model {
-        ModelKind::Dp => {}
-        ModelKind::Py => return Err(Failure::not_yet("--model py")),
+        ModelKind::Dp | ModelKind::Py => {}
         ModelKind::Hdp => return Err(Failure::not_yet("--model hdp")),
         ModelKind::Bp => return Err(Failure::not_yet("--model bp")),
-    }
-    if args.discount.is_some() {
-        return Err(Failure::not_yet("--discount"));
     }
     match args.passes {
         0 => Err(Failure::input("--passes 0 would learn nothing")),
@@ -128,6 +127,21 @@ fn refuse_what_is_not_there(args: &FitArgs) -> Result<(), Failure> {
                 .with_hint("give the input as a file"))
         }
         _ => Ok(()),
+    }
+}
+
+/// The discount of a Pitman–Yor mixture, learned unless it is given.
+fn discount(args: &FitArgs, method: &Method) -> Result<Option<Parameter>, Failure> {
+    match (args.model, args.discount) {
+        (ModelKind::Py, _) if *method != Method::Sda => Err(Failure::input(
+            "--model py goes with --algorithm sda: the others are for the Dirichlet process",
+        )),
+        (ModelKind::Py, discount) => Ok(Some(discount.unwrap_or(args::LEARNED_DISCOUNT))),
+        (_, Some(_)) => {
+            Err(Failure::input("--discount goes with --model py")
+                .with_hint("a Dirichlet process has discount 0"))
+        }
+        _ => Ok(None),
     }
 }
 

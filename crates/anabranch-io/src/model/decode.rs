@@ -83,7 +83,7 @@ fn assemble(
     layers: Option<[&TensorView<'_>; 4]>,
 ) -> Result<Model, ModelFault> {
     use anabranch::family::{Conjugate, Family};
-    if header.model != "dp" {
+    if header.model != header.process.name() {
         return Err(ModelFault::NotAModel(format!("its model `{}` is not in this build", header.model)));
     }
     check_counts(&header)?;

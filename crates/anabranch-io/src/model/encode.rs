@@ -32,7 +32,7 @@ pub(super) fn encode(model: &Model, memory: Option<&Memory>) -> Vec<u8> {
     let posterior = model.fold.posterior();
     let header = Header {
         writer: concat!("anabranch ", env!("CARGO_PKG_VERSION")).into(),
-        model: "dp".into(),
+        model: posterior.process().name().into(),
         family: posterior.family().clone(),
         process: *posterior.process(),
         version: posterior.version(),

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anabranch::central::{Fold, Memory};
 use anabranch::family::AnyFamily;
 use anabranch::posterior::RestoreError;
-use anabranch::process::Dirichlet;
+use anabranch::process::AnyProcess;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -27,7 +27,7 @@ pub const FORMAT_VERSION: u32 = 1;
 #[derive(Clone, Debug)]
 pub struct Model {
     /// The posterior with the set of minibatches that are in it.
-    pub fold: Fold<AnyFamily, Dirichlet>,
+    pub fold: Fold<AnyFamily, AnyProcess>,
     /// Where it came from.
     pub provenance: Provenance,
 }
@@ -193,7 +193,7 @@ struct Header {
     writer: String,
     model: String,
     family: AnyFamily,
-    process: Dirichlet,
+    process: AnyProcess,
     version: u64,
     next_id: u64,
     last_birth: u64,

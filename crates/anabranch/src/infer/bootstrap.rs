@@ -18,7 +18,7 @@ use crate::batch::Batch;
 use crate::family::{Family, Partition};
 use crate::identify::ComponentId;
 use crate::posterior::{Component, Evidence, Posterior};
-use crate::process::{LabelStatistics, Process};
+use crate::process::{LabelStatistics, Population, Process};
 
 /// Rows of the first of the two stages.
 const SCOUT_ROWS: usize = 2500;
@@ -260,17 +260,13 @@ fn stage<F: Family, P: Process>(
 /// The collapsed evidence lower bound of `horizon` times the rows, up to terms of the rows alone.
 fn objective<F: Family, P: Process>(family: &F, process: &P, increment: &Increment, horizon: f64) -> f64 {
     let empty = family.log_partition(&vec![0.0; family.n_features()]);
-    let of = |evidence: &Evidence| {
+    let labels: Vec<LabelStatistics> = increment.new.iter().map(|e| e.labels.scaled(horizon)).collect();
+    let all = Population::of(&labels, horizon * increment.mass);
+    let of = |(evidence, labels): (&Evidence, &LabelStatistics)| {
         let stats: Vec<f64> = evidence.stats.iter().map(|s| horizon * s).collect();
-        let LabelStatistics { log_p_empty, expected_count, label_entropy } = evidence.labels;
-        let labels = LabelStatistics {
-            log_p_empty: horizon * log_p_empty,
-            expected_count: horizon * expected_count,
-            label_entropy: horizon * label_entropy,
-        };
-        family.log_partition(&stats) - empty + process.score(&labels) + labels.label_entropy
+        family.log_partition(&stats) - empty + process.score(labels, all) + labels.label_entropy
     };
-    increment.new.iter().map(of).sum()
+    process.normaliser(all) + increment.new.iter().zip(&labels).map(of).sum::<f64>()
 }
 
 /// Re-estimates the prior from the components that are large enough to tell; returns how far it went.

@@ -75,6 +75,7 @@ pub fn merges<F: Family, P: Process>(
             phi: &phi,
             responsibilities: &responsibilities,
             row_weight: &|_| row_weight,
+            observations: posterior.mass(),
             horizon,
         }
         .pairs();

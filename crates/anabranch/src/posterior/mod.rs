@@ -13,7 +13,7 @@ pub use restore::{Parts, RestoreError};
 
 use crate::family::Conjugate;
 use crate::identify::ComponentId;
-use crate::process::{MassLaw, Process};
+use crate::process::{MassLaw, Population, Process};
 
 /// A snapshot of the central posterior. Cheap to clone: components are shared.
 #[derive(Clone, Debug)]
@@ -102,6 +102,21 @@ impl<F: Conjugate, P: Process> Posterior<F, P> {
         self.components.binary_search_by_key(&id, |c| c.id()).ok()
     }
 
+    /// The same components under another process.
+    pub(crate) fn under<Q>(self, process: Q) -> Posterior<F, Q> {
+        let Self { version, family, components, redirects, mass, pass, .. } = self;
+        Posterior { version, family, process, components, redirects, mass, pass }
+    }
+
+    /// What is true of all components together.
+    pub fn population(&self) -> Population {
+        let labelled = match self.process.mass_law() {
+            MassLaw::Features => self.components.iter().map(|c| c.expected_count()).sum(),
+            MassLaw::Counts | MassLaw::Overlapping => self.mass,
+        };
+        Population::of(self.components.iter().map(|c| &c.evidence().labels), labelled)
+    }
+
     /// The collapsed evidence lower bound of everything absorbed, up to terms of the rows alone.
     ///
     /// ```text
@@ -109,16 +124,13 @@ impl<F: Conjugate, P: Process> Posterior<F, P> {
     /// ```
     pub fn objective(&self) -> f64 {
         let empty = self.family.log_partition(&vec![0.0; self.family.n_features()]);
+        let all = self.population();
         let parts = self.components.iter().map(|c| {
             let labels = &c.evidence().labels;
             c.expectation(&*self.family).log_partition - empty
-                + self.process.score(labels)
+                + self.process.score(labels, all)
                 + labels.label_entropy
         });
-        let labelled = match self.process.mass_law() {
-            MassLaw::Features => self.components.iter().map(|c| c.expected_count()).sum(),
-            MassLaw::Counts | MassLaw::Overlapping => self.mass,
-        };
-        parts.sum::<f64>() + self.process.normaliser(labelled)
+        parts.sum::<f64>() + self.process.normaliser(all)
     }
 }
