@@ -81,7 +81,7 @@ class PYMixture(DPMixture):
     def __init__(
         self,
         alpha: float | Literal["auto"] = 5.0,
-        discount: float | Literal["auto"] = "auto",
+        discount: float | Literal["auto"] = 0.5,
         *,
         family: str = "gaussian",
         prior_mean: ArrayLike | None = None,

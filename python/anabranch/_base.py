@@ -15,7 +15,7 @@ from . import _core, _input
 from ._progress import Watch
 
 # What a parameter that is to be learned starts from, as on the command line.
-_LEARNED_FROM = {"alpha": 5.0, "discount": 0.25}
+_LEARNED_FROM = {"alpha": 5.0, "discount": 0.5}
 
 _PRIORS = ("prior_mean", "prior_kappa", "prior_scale", "prior_dof")
 

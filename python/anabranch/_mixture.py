@@ -132,7 +132,7 @@ class PYMixture(DPMixture):
     ----------
     alpha : float or "auto", default=5.0
         Concentration of the process, above ``-discount``. ``"auto"`` learns it from the stream.
-    discount : float or "auto", default="auto"
+    discount : float or "auto", default=0.5
         From 0 to below 1: the larger, the more small clusters. ``"auto"`` learns it from the stream.
 
     Attributes
@@ -156,7 +156,7 @@ class PYMixture(DPMixture):
     def __init__(
         self,
         alpha=5.0,
-        discount="auto",
+        discount=0.5,
         *,
         family="gaussian",
         prior_mean=None,

@@ -59,8 +59,8 @@ def test_what_is_learned_is_told_and_travels(tmp_path):
 def test_the_command_line_writes_the_same_file(tmp_path):
     np.save(tmp_path / "rows.npy", X)
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    PYMixture(alpha="auto", random_state=11).fit(X).save(ours)
-    flags = ["--model", "py", "--alpha", "auto", "--seed", 11, "--threads", 1, "--quiet"]
+    PYMixture(alpha="auto", discount="auto", random_state=11).fit(X).save(ours)
+    flags = ["--model", "py", "--alpha", "auto", "--discount", "auto", "--seed", 11, "--threads", 1, "--quiet"]
     command("fit", tmp_path / "rows.npy", "--out", theirs, *flags)
     assert ours.read_bytes() == theirs.read_bytes()
 

@@ -134,14 +134,16 @@ pub enum ModelKind {
     Py,
     /// Hierarchical Dirichlet process topics (not in this build yet)
     Hdp,
-    /// Beta process features (not in this build yet)
+    /// Beta process features: a row has any number of them, and they add up
     Bp,
 }
 
 /// What a concentration that is to be learned starts from.
 pub const LEARNED_CONCENTRATION: Parameter = Parameter::Learned { learned: 5.0 };
+/// The discount of a Pitman–Yor mixture, unless told.
+pub const DISCOUNT: Parameter = Parameter::Given(0.5);
 /// What a discount that is to be learned starts from.
-pub const LEARNED_DISCOUNT: Parameter = Parameter::Learned { learned: 0.25 };
+pub const LEARNED_DISCOUNT: Parameter = Parameter::Learned { learned: 0.5 };
 
 fn concentration(text: &str) -> Result<Parameter, String> {
     parameter(text, LEARNED_CONCENTRATION)
@@ -262,6 +264,9 @@ pub struct OutputArgs {
 /// `anabranch demo`
 #[derive(Args, Debug)]
 pub struct DemoArgs {
+    /// Nonparametric model: rows of a mixture (dp, py), or pictures of 6 × 6 cells made of features (bp)
+    #[arg(long, value_name = "MODEL", default_value = "dp")]
+    pub model: ModelKind,
     /// Rows to generate
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub rows: u32,
@@ -295,8 +300,8 @@ pub struct FitArgs {
     /// Other algorithms.
     #[command(flatten)]
     pub rival: RivalArgs,
-    /// Discount of a Pitman–Yor process, from 0 (a Dirichlet process) to below 1 (many small clusters); `auto`, the default
-    /// of --model py, learns it from the stream
+    /// py: discount, from 0 (a Dirichlet process) to below 1 (many small clusters); `auto` learns it from the stream
+    /// [default: 0.5]
     #[arg(long, allow_hyphen_values = true, value_name = "D", value_parser = discount)]
     pub discount: Option<Parameter>,
     /// Passes over the data: each further one replaces what the last one learned, so that every row counts once
@@ -305,6 +310,9 @@ pub struct FitArgs {
     /// Prior.
     #[command(flatten)]
     pub prior: PriorArgs,
+    /// Features.
+    #[command(flatten)]
+    pub features: FeatureArgs,
     /// Engine.
     #[command(flatten)]
     pub engine: EngineArgs,
@@ -330,6 +338,20 @@ pub struct FitArgs {
     /// Output.
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+/// What only `--model bp` understands.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+pub struct FeatureArgs {
+    /// bp: standard deviation of the noise, in the units of the data; learned with --feature-scale unless both are given
+    #[arg(long, allow_hyphen_values = true, value_name = "SD")]
+    pub noise: Option<f64>,
+    /// bp: standard deviation of the cells of a feature
+    #[arg(long, allow_hyphen_values = true, value_name = "SD")]
+    pub feature_scale: Option<f64>,
+    /// bp: rows are pictures of this height and width, and the report shows the features so
+    #[arg(long, value_name = "HxW")]
+    pub image: Option<String>,
 }
 
 /// What only the algorithms other than sda understand.
@@ -428,6 +450,8 @@ pub enum ExperimentName {
     Planes,
     /// Word vectors, in place of pictures of scenes: needs --data unless --quick
     Words,
+    /// Pitman–Yor mixtures and beta-process features: identification on and off, small clusters
+    Models,
 }
 
 /// `anabranch predict`

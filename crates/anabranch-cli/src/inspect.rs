@@ -6,7 +6,7 @@ use anabranch::diagnose::{ComponentDiagnosis, compare};
 use anabranch::family::{AnyFamily, Conjugate, Family, Summary};
 use anabranch::posterior::Component;
 use anabranch::process::AnyProcess;
-use anabranch_io::model::Model;
+use anabranch_io::model::{Model, model_name};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::args::InspectArgs;
 use crate::doubts::{Doubts, diagnose};
 use crate::failure::Failure;
+use crate::features;
 use crate::fit::describe;
 use crate::picture::{counted, grouped, significant};
 
@@ -79,6 +80,9 @@ struct Row {
 
 /// Runs the command.
 pub fn command(args: &InspectArgs) -> Result<(), Failure> {
+    if model_name(&args.model).is_ok_and(|name| name == features::NAME) {
+        return features::inspect(args);
+    }
     let model = Model::load(&args.model)?;
     let mut inspection = inspect(&model)?;
     if let Some(path) = &args.against {

@@ -8,16 +8,20 @@ use anabranch::diagnose::Worst;
 use anabranch::identify::ComponentId;
 use anabranch::posterior::Predictor;
 use anabranch_io::ReadOptions;
-use anabranch_io::model::Model;
+use anabranch_io::model::{Model, model_name};
 
 use crate::args::PredictArgs;
 use crate::failure::Failure;
+use crate::features;
 use crate::picture::counted;
 use crate::reading::{DomainFilter, ROWS_AT_ONCE, open_inputs, options};
 
 /// Runs the command. One line is printed for each row, in order, or for each of the worst; skipped rows print nothing and
 /// are counted.
 pub fn command(args: &PredictArgs) -> Result<(), Failure> {
+    if model_name(&args.model).is_ok_and(|name| name == features::NAME) {
+        return features::predict(args);
+    }
     let model = Model::load(&args.model)?;
     let schema = model.provenance.schema.clone();
     let options = ReadOptions { expect: Some(schema.clone()), ..options(&args.read)? };

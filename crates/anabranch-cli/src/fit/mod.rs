@@ -16,20 +16,26 @@ use anabranch::process::Parameter;
 use anabranch_io::labels::read_labels;
 use anabranch_io::{ReadOptions, Schema};
 
+pub(crate) use checkpoint::Checkpoints;
 pub use family::{FamilySpec, describe};
 pub use method::Method;
 pub use outcome::Outcome;
+pub(crate) use progress::Progress;
 pub use session::{BOOTSTRAP_ROWS, Finished, Further, Setup, process, run};
+pub(crate) use session::{check_places, parallelism};
 pub use summary::{print_outcome, write_report};
 
 use crate::args::{self, FitArgs, ModelKind};
 use crate::evaluate::{Agreement, agreement};
 use crate::failure::Failure;
+use crate::features;
 use crate::reading::{self, DomainFilter};
-use checkpoint::Checkpoints;
 
 /// Runs the command.
 pub fn command(args: &FitArgs) -> Result<(), Failure> {
+    if args.model == ModelKind::Bp {
+        return features::fit(args);
+    }
     refuse_what_is_not_there(args)?;
     let method = Method::new(args.algorithm, &args.rival, &args.engine)?;
     if method != Method::Sda && args.checkpoint.is_some() {
@@ -115,9 +121,8 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
 
 fn refuse_what_is_not_there(args: &FitArgs) -> Result<(), Failure> {
     match args.model {
-        ModelKind::Dp | ModelKind::Py => {}
+        ModelKind::Dp | ModelKind::Py | ModelKind::Bp => {}
         ModelKind::Hdp => return Err(Failure::not_yet("--model hdp")),
-        ModelKind::Bp => return Err(Failure::not_yet("--model bp")),
     }
     match args.passes {
         0 => Err(Failure::input("--passes 0 would learn nothing")),
@@ -130,17 +135,14 @@ fn refuse_what_is_not_there(args: &FitArgs) -> Result<(), Failure> {
     }
 }
 
-/// The discount of a Pitman–Yor mixture, learned unless it is given.
+/// The discount of a Pitman–Yor mixture.
 fn discount(args: &FitArgs, method: &Method) -> Result<Option<Parameter>, Failure> {
     match (args.model, args.discount) {
         (ModelKind::Py, _) if *method != Method::Sda => Err(Failure::input(
             "--model py goes with --algorithm sda: the others are for the Dirichlet process",
         )),
-        (ModelKind::Py, discount) => Ok(Some(discount.unwrap_or(args::LEARNED_DISCOUNT))),
-        (_, Some(_)) => {
-            Err(Failure::input("--discount goes with --model py")
-                .with_hint("a Dirichlet process has discount 0"))
-        }
+        (ModelKind::Py, discount) => Ok(Some(discount.unwrap_or(args::DISCOUNT))),
+        (_, Some(_)) => Err(Failure::input("--discount goes with --model py")),
         _ => Ok(None),
     }
 }

@@ -98,7 +98,7 @@ impl Finished {
 }
 
 /// Threads and logical workers after their defaults.
-pub fn parallelism(args: &EngineArgs) -> (usize, usize) {
+pub(crate) fn parallelism(args: &EngineArgs) -> (usize, usize) {
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     let threads = args.threads.map_or(cores, |n| n as usize);
     (threads, args.workers.map_or(threads, |n| n as usize))
@@ -298,7 +298,7 @@ pub(super) fn finalised(mut model: Model) -> Model {
 }
 
 /// Finds out before the work, not after it, that its result has no place to go.
-fn check_places(output: &OutputArgs) -> Result<(), Failure> {
+pub(crate) fn check_places(output: &OutputArgs) -> Result<(), Failure> {
     if let Some(out) = &output.out {
         let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {

@@ -54,7 +54,7 @@ fn what_is_not_built_yet_says_so() {
     }
     let flags: [(&[&str], &str); 7] = [
         (&["--model", "hdp"], "--model hdp is not in this build yet"),
-        (&["--model", "bp"], "--model bp is not in this build yet"),
+        (&["--model", "bp", "--algorithm", "svi"], "--model bp goes with --algorithm sda"),
         (&["--discount", "0.1"], "--discount goes with --model py"),
         (&["--model", "py", "--discount", "1"], "--discount: discount d = 1 is not in [0, 1)"),
         (

@@ -8,13 +8,37 @@ use anabranch::identify::ComponentId;
 use anabranch::posterior::{Component, Evidence, Layers, Parts, Posterior};
 use anabranch::process::LabelStatistics;
 use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView};
+use serde::Deserialize;
 
-use super::{AsideHeader, FORMAT_VERSION, Header, Model, ModelFault, checksum, tensor};
+use super::{
+    AsideHeader, FORMAT_VERSION, Header, ModelFault, StoredFamily, StoredModel, StoredProcess, checksum,
+    tensor,
+};
+
+/// Models of this build.
+const KNOWN: [&str; 3] = ["dp", "py", "bp"];
 
 /// No journal gets this far: a file that counts higher would make the next addition overflow.
 const MAX_COUNT: u64 = 1 << 62;
 
-pub(super) fn decode(bytes: &[u8]) -> Result<(Model, Memory), ModelFault> {
+/// What the header says of a model that any build may have written.
+#[derive(Deserialize)]
+struct Named {
+    model: String,
+}
+
+/// The name of the model, from the header alone.
+pub(super) fn model_name(bytes: &[u8]) -> Result<String, ModelFault> {
+    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(unreadable)?;
+    let header = metadata.metadata().as_ref().and_then(|words| words.get("header"));
+    let header = header.ok_or_else(|| ModelFault::NotAModel("it has no header".to_owned()))?;
+    let Named { model } = serde_json::from_str(header).map_err(|error| damaged(error.to_string()))?;
+    Ok(model)
+}
+
+pub(super) fn decode<F: StoredFamily, P: StoredProcess>(
+    bytes: &[u8],
+) -> Result<(StoredModel<F, P>, Memory), ModelFault> {
     let not_a_model = |reason: &str| ModelFault::NotAModel(reason.to_owned());
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(unreadable)?;
     let words = metadata.metadata().as_ref().ok_or_else(|| not_a_model("it has no metadata"))?;
@@ -38,7 +62,12 @@ pub(super) fn decode(bytes: &[u8]) -> Result<(Model, Memory), ModelFault> {
     if words.get("crc32") != Some(&checksum(header, all.map(|b| b.data()))) {
         return Err(damaged("the checksum does not match".into()));
     }
-    let header: Header = serde_json::from_str(header).map_err(|error| damaged(error.to_string()))?;
+    let Named { model } = serde_json::from_str(header).map_err(|error| damaged(error.to_string()))?;
+    let header: Header<F, P> =
+        serde_json::from_str(header).map_err(|error| match KNOWN.contains(&model.as_str()) {
+            true => damaged(error.to_string()),
+            false => not_a_model(&format!("its model `{model}` is not in this build")),
+        })?;
     let dimensions = header.provenance.schema.dimensions();
     let [lasting_labels, lasting_stats, passing_labels, passing_stats, keys, sample, first, weights] = &more;
     let layers = match (lasting_labels, lasting_stats, passing_labels, passing_stats) {
@@ -77,17 +106,16 @@ fn remembered(
     Ok(Memory::restore(sample, first))
 }
 
-fn assemble(
-    header: Header,
+fn assemble<F: StoredFamily, P: StoredProcess>(
+    header: Header<F, P>,
     [absorbed, born, id, labels, stats, redirect]: &[TensorView<'_>; 6],
     layers: Option<[&TensorView<'_>; 4]>,
-) -> Result<Model, ModelFault> {
-    use anabranch::family::{Conjugate, Family};
-    if header.model != header.process.name() {
+) -> Result<StoredModel<F, P>, ModelFault> {
+    if header.model != header.process.model() {
         return Err(ModelFault::NotAModel(format!("its model `{}` is not in this build", header.model)));
     }
     check_counts(&header)?;
-    let (columns, dimensions) = (header.provenance.schema.dimensions(), header.family.dimensions());
+    let (columns, dimensions) = (header.provenance.schema.dimensions(), header.family.columns());
     if columns != dimensions {
         return Err(damaged(format!("it names {columns} columns for a family of {dimensions}")));
     }
@@ -141,7 +169,7 @@ fn assemble(
         redirects,
         mass: header.mass,
     })?;
-    Ok(Model {
+    Ok(StoredModel {
         fold: Fold::resume(posterior, absorbed, header.next_id, header.last_birth).within(header.pass, aside),
         provenance: header.provenance,
     })
@@ -168,7 +196,7 @@ fn evidence(
     Ok(labels.chunks_exact(3).zip(stats.chunks_exact(n_features)).map(of).collect())
 }
 
-fn aside(header: &Header) -> Result<Option<Aside>, ModelFault> {
+fn aside<F, P>(header: &Header<F, P>) -> Result<Option<Aside>, ModelFault> {
     match &header.aside {
         None => Ok(None),
         Some(AsideHeader { mass, share })
@@ -183,7 +211,7 @@ fn aside(header: &Header) -> Result<Option<Aside>, ModelFault> {
 }
 
 /// Whoever goes on from this model adds to these numbers.
-fn check_counts(header: &Header) -> Result<(), ModelFault> {
+fn check_counts<F, P>(header: &Header<F, P>) -> Result<(), ModelFault> {
     let made = &header.provenance;
     let counts = [
         header.version,

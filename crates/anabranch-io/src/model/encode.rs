@@ -15,7 +15,9 @@ use anabranch::process::LabelStatistics;
 use safetensors::tensor::{Dtype, TensorInfo};
 use serde_json::json;
 
-use super::{AsideHeader, FORMAT_VERSION, Header, Model, checksum, tensor};
+use super::{
+    AsideHeader, FORMAT_VERSION, Header, StoredFamily, StoredModel, StoredProcess, checksum, tensor,
+};
 
 /// Tensors start at a multiple of the size of a number.
 const ALIGNMENT: usize = 8;
@@ -28,13 +30,16 @@ struct Block {
     bytes: Vec<u8>,
 }
 
-pub(super) fn encode(model: &Model, memory: Option<&Memory>) -> Vec<u8> {
+pub(super) fn encode<F: StoredFamily, P: StoredProcess>(
+    model: &StoredModel<F, P>,
+    memory: Option<&Memory>,
+) -> Vec<u8> {
     let posterior = model.fold.posterior();
     let header = Header {
         writer: concat!("anabranch ", env!("CARGO_PKG_VERSION")).into(),
-        model: posterior.process().name().into(),
+        model: posterior.process().model().into(),
         family: posterior.family().clone(),
-        process: *posterior.process(),
+        process: posterior.process().clone(),
         version: posterior.version(),
         next_id: model.fold.next_id(),
         last_birth: model.fold.last_birth(),
@@ -69,7 +74,7 @@ pub(super) fn encode(model: &Model, memory: Option<&Memory>) -> Vec<u8> {
 }
 
 /// In the order of [`tensor::ALWAYS`].
-fn blocks(model: &Model) -> Vec<Block> {
+fn blocks<F: StoredFamily, P: StoredProcess>(model: &StoredModel<F, P>) -> Vec<Block> {
     let posterior = model.fold.posterior();
     let components = posterior.components();
     let n = components.len();
@@ -100,7 +105,7 @@ fn triple(labels: LabelStatistics) -> [f64; 3] {
 }
 
 /// What lasts and what is to be replaced, when evidence was set aside. A component without layers has only what lasts.
-fn layers(model: &Model) -> Vec<Block> {
+fn layers<F: StoredFamily, P: StoredProcess>(model: &StoredModel<F, P>) -> Vec<Block> {
     if model.fold.aside().is_none() {
         return Vec::new();
     }

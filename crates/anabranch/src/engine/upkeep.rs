@@ -70,7 +70,7 @@ pub fn finish<F: Conjugate, P: Process, I: Inference<F, P>>(
 pub(super) fn learn_process<F: Conjugate, P: Process, B: Minibatch>(central: &Central<F, P, B>) {
     let snapshot = central.snapshot();
     let labels = snapshot.components().iter().map(|component| &component.evidence().labels);
-    if let Some(process) = snapshot.process().learned(labels) {
+    if let Some(process) = snapshot.process().learned(labels, snapshot.population().observations) {
         let family = snapshot.family().clone();
         central.append(&Entry::Prior { family, process }).expect("a prior is never void");
     }

@@ -13,7 +13,7 @@ use rand::Rng;
 use std::sync::Arc;
 
 use super::ascent::Ascent;
-use super::{Increment, Settings, Workspace, birth, mixture, upkeep};
+use super::{Increment, Settings, Workspace, birth, upkeep};
 use crate::batch::Batch;
 use crate::family::{Family, Partition};
 use crate::identify::ComponentId;
@@ -205,6 +205,7 @@ fn stage<F: Family, P: Process>(
     workspace: &mut Workspace,
 ) -> Bootstrap<F> {
     let mut family = prior.family().clone();
+    let least = prior.process().least_count();
     let settings = Settings { max_new: seeds, max_iterations: ITERATIONS_PER_ROUND, ..settings.clone() };
     let mut births = birth::propose(&Ascent::start(prior, batch, workspace), &settings, rng);
     // Rows of the same piece stand together: then most components are impossible for most blocks of rows.
@@ -225,7 +226,7 @@ fn stage<F: Family, P: Process>(
     while rounds < MAX_ROUNDS {
         rounds += 1;
         ascent.climb(&settings, &mut Vec::new());
-        let mut changed = ascent.empty_surplus(mixture::MIN_NEW_COUNT) > 0;
+        let mut changed = ascent.empty_surplus(least) > 0;
         if changed {
             ascent.climb(&settings, &mut Vec::new());
         }
@@ -249,7 +250,7 @@ fn stage<F: Family, P: Process>(
         refit_prior(&mut ascent, &mut family, Partition::Clusters, STEPS);
     }
     ascent.climb(&settings, &mut Vec::new());
-    while ascent.empty_surplus(mixture::MIN_NEW_COUNT) > 0 {
+    while ascent.empty_surplus(least) > 0 {
         ascent.climb(&settings, &mut Vec::new());
     }
     let increment = ascent.export();

@@ -6,12 +6,14 @@ mod ascent;
 mod birth;
 mod blocks;
 mod bootstrap;
+mod features;
 mod merge;
 mod mixture;
 mod model;
 pub mod upkeep;
 
 pub use bootstrap::{Bootstrap, Outlook, PriorChoice, bootstrap};
+pub use features::FeatureSettings;
 pub use mixture::{InferenceReport, Workspace, infer};
 pub use model::Inference;
 

@@ -1,6 +1,7 @@
 //! The central posterior as a reader sees it: an immutable snapshot with a version (`q_o` or `q_i` of the paper).
 
 mod component;
+mod features;
 mod predict;
 mod restore;
 
@@ -8,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use component::{Component, Evidence, Expectation, Layers};
+pub use features::{FeaturePredictor, RowFeatures};
 pub use predict::Predictor;
 pub use restore::{Parts, RestoreError};
 
@@ -79,8 +81,8 @@ impl<F: Conjugate, P: Process> Posterior<F, P> {
     /// What the components account for, `Σ_k t_k` unless the process has another law, which MASS says equals
     /// [`Posterior::mass`].
     pub fn expected_mass(&self) -> f64 {
-        let law = self.process.mass_law();
-        self.components.iter().map(|c| c.evidence().mass(law)).sum::<Option<f64>>().unwrap_or(self.mass)
+        let evidence = self.components.iter().map(|component| component.evidence());
+        self.process.mass_law().accounted(evidence, self.mass)
     }
 
     /// Components that hold at least one datum in expectation.

@@ -134,12 +134,20 @@ impl Process for AnyProcess {
         ask!(self, process => process.candidate_mass(components))
     }
 
+    fn least_count(&self) -> f64 {
+        ask!(self, process => process.least_count())
+    }
+
     fn tangents(&self, fewest: f64, most: f64) -> RangeInclusive<u64> {
         ask!(self, process => process.tangents(fewest, most))
     }
 
-    fn learned<'a>(&self, components: impl Iterator<Item = &'a LabelStatistics>) -> Option<Self> {
-        ask!(self, process => process.learned(components).map(Self::from))
+    fn learned<'a>(
+        &self,
+        components: impl Iterator<Item = &'a LabelStatistics>,
+        observations: f64,
+    ) -> Option<Self> {
+        ask!(self, process => process.learned(components, observations).map(Self::from))
     }
 }
 

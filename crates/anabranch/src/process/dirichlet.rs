@@ -103,7 +103,7 @@ impl Process for Dirichlet {
     }
 
     /// `α` under a Gamma prior.
-    fn learned<'a>(&self, components: impl Iterator<Item = &'a LabelStatistics>) -> Option<Self> {
+    fn learned<'a>(&self, components: impl Iterator<Item = &'a LabelStatistics>, _: f64) -> Option<Self> {
         let sizes = Sizes::of(components).filter(|_| self.alpha.is_learned())?;
         Some(Self { alpha: self.alpha.updated(sizes.alpha(0.0)), ..*self })
     }

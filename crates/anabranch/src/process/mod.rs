@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 mod any;
+mod beta;
 mod count;
 mod dirichlet;
 mod learn;
@@ -21,6 +22,7 @@ mod parameter;
 mod pitman_yor;
 
 pub use any::AnyProcess;
+pub use beta::Beta;
 pub use dirichlet::Dirichlet;
 pub use parameter::Parameter;
 pub use pitman_yor::PitmanYor;
@@ -51,6 +53,12 @@ pub enum ProcessError {
     Discount {
         /// The offending value.
         discount: f64,
+    },
+    /// The concentration of a beta process is zero, negative, NaN or infinite.
+    #[error("concentration c = {concentration} is not a finite number above 0")]
+    Concentration {
+        /// The offending value.
+        concentration: f64,
     },
     /// The concentration is not above minus the discount.
     #[error("concentration alpha = {alpha} is not above minus the discount, -{discount}")]
@@ -139,7 +147,7 @@ pub enum MassLaw {
     /// Labels belong to something else than what the mass counts, as the tables of a document do to its words: the first
     /// sums `Σ S[0]` of the family.
     Features,
-    /// Components share data: no sum is known.
+    /// Components share data: no sum is known, but none has more than there are.
     Overlapping,
 }
 
@@ -192,6 +200,11 @@ pub trait Process: Clone + Debug + Send + Sync + 'static {
         self.new_mass(components)
     }
 
+    /// A component that a minibatch opened is emptied back into the others when it holds less than this many data.
+    fn least_count(&self) -> f64 {
+        1.0
+    }
+
     /// Numbers of components at which a tangent has to be tried, so that the best of all correspondences is found that
     /// leave between `fewest` and `most` components occupied. One suffices where the number enters linearly.
     fn tangents(&self, _fewest: f64, most: f64) -> RangeInclusive<u64> {
@@ -200,7 +213,11 @@ pub trait Process: Clone + Debug + Send + Sync + 'static {
     }
 
     /// The process with the parameters that are to be learned estimated anew; `None` when there are none, or no data.
-    fn learned<'a>(&self, _components: impl Iterator<Item = &'a LabelStatistics>) -> Option<Self> {
+    fn learned<'a>(
+        &self,
+        _components: impl Iterator<Item = &'a LabelStatistics>,
+        _observations: f64,
+    ) -> Option<Self> {
         None
     }
 

@@ -154,12 +154,17 @@ impl Process for PitmanYor {
         self.alpha() + self.discount()
     }
 
+    /// `1 − d`, the mass of a cluster of one datum: such clusters are the most frequent ones.
+    fn least_count(&self) -> f64 {
+        1.0 - self.discount()
+    }
+
     fn tangents(&self, fewest: f64, most: f64) -> RangeInclusive<u64> {
         let last = most.floor().max(1.0) as u64;
         if self.discount() == 0.0 { last..=last } else { fewest.floor().max(1.0) as u64..=last }
     }
 
-    fn learned<'a>(&self, components: impl Iterator<Item = &'a LabelStatistics>) -> Option<Self> {
+    fn learned<'a>(&self, components: impl Iterator<Item = &'a LabelStatistics>, _: f64) -> Option<Self> {
         let sizes = Sizes::of(components)?;
         let (alpha, discount) = match (self.alpha.is_learned(), self.discount.is_learned()) {
             (false, false) => return None,
@@ -207,6 +212,6 @@ mod tests {
     fn given_parameters_are_never_learned() {
         let mut stats = LabelStatistics::default();
         stats.observe(1.0, 9.0);
-        assert_eq!(PitmanYor::new(1.0, 0.5, Bound::Paper).unwrap().learned([stats].iter()), None);
+        assert_eq!(PitmanYor::new(1.0, 0.5, Bound::Paper).unwrap().learned([stats].iter(), 9.0), None);
     }
 }

@@ -1,7 +1,7 @@
 //! SIGMA: the correspondence that is found is the best of all, by trying all.
 
 use anabranch::identify::{Gains, Labels, gains, match_components};
-use anabranch::process::{Bound, LabelStatistics, PitmanYor, Process};
+use anabranch::process::{Beta, Bound, LabelStatistics, PitmanYor, Process};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Deserialize;
@@ -81,6 +81,20 @@ fn no_correspondence_is_better_under_a_pitman_yor_process() {
         }
     }
     assert!(matched > 400, "too little is matched to show anything: {matched}");
+}
+
+#[test]
+fn no_correspondence_is_better_under_a_beta_process() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(6);
+    let mut matched = 0;
+    for case in 0..200 {
+        let concentration = [0.4, 1.0, 3.0][case % 3];
+        let alpha = 10f64.powf(rng.random_range(-2.0..1.5));
+        for bound in [Bound::Paper, Bound::Conditional] {
+            matched += assert_best(&Beta::new(alpha, concentration, bound).unwrap(), &mut rng);
+        }
+    }
+    assert!(matched > 100, "too little is matched to show anything: {matched}");
 }
 
 /// One tangent alone is not enough: somewhere the best correspondence needs another one than that of "nothing joined".

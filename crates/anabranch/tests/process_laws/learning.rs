@@ -33,7 +33,7 @@ const AUTO: Parameter = Parameter::Learned { learned: 0.5 };
 fn a_discount_is_found_again_and_none_where_there_is_none() {
     for (alpha, discount) in [(1.0, 0.7), (5.0, 0.4), (10.0, 0.0)] {
         let sizes = seated(8000, alpha, discount, 3);
-        let learned = PitmanYor::new(AUTO, AUTO, Bound::Paper).unwrap().learned(sizes.iter()).unwrap();
+        let learned = PitmanYor::new(AUTO, AUTO, Bound::Paper).unwrap().learned(sizes.iter(), 0.0).unwrap();
         // Fewer than a hundred clusters, as the last case has, tell the discount to a tenth or so.
         assert!((learned.discount() - discount).abs() < 0.15, "{} of {discount}", learned.discount());
     }
@@ -43,7 +43,7 @@ fn a_discount_is_found_again_and_none_where_there_is_none() {
 fn a_concentration_is_found_again() {
     for alpha in [2.0, 10.0] {
         let sizes = seated(8000, alpha, 0.0, 4);
-        let learned = Dirichlet::new(AUTO, Bound::Paper).unwrap().learned(sizes.iter()).unwrap();
+        let learned = Dirichlet::new(AUTO, Bound::Paper).unwrap().learned(sizes.iter(), 0.0).unwrap();
         assert!((learned.alpha() / alpha).ln().abs() < 0.5, "{} of {alpha}", learned.alpha());
     }
 }
@@ -53,7 +53,7 @@ fn a_concentration_is_found_again() {
 fn no_neighbour_is_more_probable() {
     let sizes = seated(3000, 1.0, 0.6, 5);
     let n: f64 = sizes.iter().map(|stats| stats.expected_count).sum();
-    let learned = PitmanYor::new(AUTO, AUTO, Bound::Conditional).unwrap().learned(sizes.iter()).unwrap();
+    let learned = PitmanYor::new(AUTO, AUTO, Bound::Conditional).unwrap().learned(sizes.iter(), 0.0).unwrap();
     let probability = |alpha: f64, discount: f64| {
         // The exponential prior of mean 5.
         PitmanYor::new(alpha, discount, Bound::Conditional).unwrap().bound(&sizes, n) - alpha / 5.0
@@ -67,10 +67,10 @@ fn no_neighbour_is_more_probable() {
 #[test]
 fn given_parameters_stay_while_the_other_is_learned() {
     let sizes = seated(3000, 1.0, 0.6, 6);
-    let only_discount = PitmanYor::new(1.0, AUTO, Bound::Paper).unwrap().learned(sizes.iter()).unwrap();
+    let only_discount = PitmanYor::new(1.0, AUTO, Bound::Paper).unwrap().learned(sizes.iter(), 0.0).unwrap();
     assert_eq!(only_discount.alpha(), 1.0);
     assert!((only_discount.discount() - 0.6).abs() < 0.1);
-    let only_alpha = PitmanYor::new(AUTO, 0.6, Bound::Paper).unwrap().learned(sizes.iter()).unwrap();
+    let only_alpha = PitmanYor::new(AUTO, 0.6, Bound::Paper).unwrap().learned(sizes.iter(), 0.0).unwrap();
     assert_eq!(only_alpha.discount(), 0.6);
-    assert!(Dirichlet::new(3.0, Bound::Paper).unwrap().learned(sizes.iter()).is_none());
+    assert!(Dirichlet::new(3.0, Bound::Paper).unwrap().learned(sizes.iter(), 0.0).is_none());
 }

@@ -5,6 +5,7 @@
 
 mod bounds;
 mod cases;
+mod features;
 mod identification;
 mod learning;
 mod limits;
