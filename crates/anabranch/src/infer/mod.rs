@@ -9,11 +9,14 @@ mod bootstrap;
 mod merge;
 mod mixture;
 mod model;
+mod topics;
 pub mod upkeep;
 
 pub use bootstrap::{Bootstrap, Outlook, PriorChoice, bootstrap};
 pub use mixture::{InferenceReport, Workspace, infer};
 pub use model::Inference;
+
+pub use topics::TopicSettings;
 
 use serde::{Deserialize, Serialize};
 

@@ -3,6 +3,7 @@
 mod component;
 mod predict;
 mod restore;
+mod topics;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 pub use component::{Component, Evidence, Expectation, Layers};
 pub use predict::Predictor;
 pub use restore::{Parts, RestoreError};
+pub use topics::{Proportions, TopicPredictor, halves};
 
 use crate::family::Conjugate;
 use crate::identify::ComponentId;

@@ -13,8 +13,10 @@ use std::ops::AddAssign;
 use serde::{Deserialize, Serialize};
 
 mod dirichlet;
+mod hierarchical;
 
 pub use dirichlet::{Bound, Dirichlet, DirichletError};
+pub use hierarchical::{Hierarchical, HierarchicalError};
 
 /// What a component remembers of the labels of its data: three sums, which are added and never subtracted.
 ///
