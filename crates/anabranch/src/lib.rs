@@ -59,6 +59,7 @@
 //! | module | the question it answers |
 //! |---|---|
 //! | [`batch`] | what is a row, and is it fit to be learned from? |
+//! | [`documents`] | what is a bag of words? |
 //! | [`family`] | what is a component? |
 //! | [`process`] | how many components are there? |
 //! | [`posterior`] | what is known so far, and what does it predict? |
@@ -94,6 +95,7 @@
 pub mod batch;
 pub mod central;
 pub mod diagnose;
+pub mod documents;
 pub mod engine;
 pub mod family;
 pub mod identify;

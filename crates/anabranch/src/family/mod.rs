@@ -28,6 +28,7 @@ mod poisson;
 mod product;
 mod spherical;
 mod student_t;
+mod topic;
 mod type_two;
 
 pub use any::AnyFamily;
@@ -44,6 +45,7 @@ pub use normal_inverse_wishart::NormalInverseWishart;
 pub use poisson::Poisson;
 pub use product::{Block, Product};
 pub use spherical::{Spherical, SphericalPrior};
+pub use topic::Topic;
 
 /// Below this count a component is empty: its mean, a quotient of two such numbers, would be noise.
 const EMPTY_COUNT: f64 = 1e-250;

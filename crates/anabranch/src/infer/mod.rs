@@ -10,12 +10,15 @@ mod features;
 mod merge;
 mod mixture;
 mod model;
+mod topics;
 pub mod upkeep;
 
 pub use bootstrap::{Bootstrap, Outlook, PriorChoice, bootstrap};
 pub use features::FeatureSettings;
 pub use mixture::{InferenceReport, Workspace, infer};
 pub use model::Inference;
+
+pub use topics::TopicSettings;
 
 use serde::{Deserialize, Serialize};
 

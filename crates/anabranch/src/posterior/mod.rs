@@ -4,6 +4,7 @@ mod component;
 mod features;
 mod predict;
 mod restore;
+mod topics;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ pub use component::{Component, Evidence, Expectation, Layers};
 pub use features::{FeaturePredictor, RowFeatures};
 pub use predict::Predictor;
 pub use restore::{Parts, RestoreError};
+pub use topics::{Proportions, TopicPredictor, halves};
 
 use crate::family::Conjugate;
 use crate::identify::ComponentId;

@@ -17,6 +17,7 @@ mod any;
 mod beta;
 mod count;
 mod dirichlet;
+mod hierarchical;
 mod learn;
 mod parameter;
 mod pitman_yor;
@@ -24,6 +25,7 @@ mod pitman_yor;
 pub use any::AnyProcess;
 pub use beta::Beta;
 pub use dirichlet::Dirichlet;
+pub use hierarchical::{Hierarchical, HierarchicalError};
 pub use parameter::Parameter;
 pub use pitman_yor::PitmanYor;
 
