@@ -12,6 +12,7 @@
 //! A merge is final while the stream goes on, so it must be right for more than the rows at hand: it is judged as if there
 //! were `horizon` times the data. A true difference grows with the data, a difference by chance does not outgrow the prior.
 
+use super::labels::ByComponent;
 use crate::family::Family;
 use crate::math::product::rows_times_parameters;
 use crate::process::{LabelStatistics, Population, Process};
@@ -30,8 +31,8 @@ pub(super) struct Overlapping<'a, F, P> {
     pub(super) totals: &'a [f64],
     /// Expected natural parameter of each component.
     pub(super) phi: &'a [f64],
-    /// Rows × components.
-    pub(super) responsibilities: &'a [f64],
+    /// The rows of each component.
+    pub(super) labels: &'a ByComponent,
     /// How many data a row stands for.
     pub(super) row_weight: &'a dyn Fn(usize) -> f64,
     /// Weight of the data.
@@ -130,17 +131,13 @@ impl<F: Family, P: Process> Overlapping<'_, F, P> {
 
     /// What the rows say of the labels of the two, and of both as one.
     fn labels(&self, pair: &Pair) -> [LabelStatistics; 3] {
-        let k = self.totals.len() / self.family.n_features();
         let mut labels = [LabelStatistics::default(); 3];
-        for (row_ix, row) in self.responsibilities.chunks_exact(k).enumerate() {
-            let (a, b) = (row[pair.keep], row[pair.end]);
-            if a + b > 0.0 {
-                let weight = self.horizon * (self.row_weight)(row_ix);
-                labels[0].observe(a, weight);
-                labels[1].observe(b, weight);
-                labels[2].observe(a + b, weight);
-            }
-        }
+        self.labels.of_pair(pair.keep, pair.end, |row, a, b| {
+            let weight = self.horizon * (self.row_weight)(row);
+            labels[0].observe(a, weight);
+            labels[1].observe(b, weight);
+            labels[2].observe(a + b, weight);
+        });
         labels
     }
 }

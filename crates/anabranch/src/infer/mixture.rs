@@ -4,6 +4,7 @@ use rand::Rng;
 
 use super::ascent::Ascent;
 use super::birth;
+use super::labels::Labels;
 use super::{Increment, Settings};
 use crate::batch::Batch;
 use crate::family::Family;
@@ -14,11 +15,9 @@ use crate::process::Process;
 #[derive(Debug, Default)]
 pub struct Workspace {
     pub(super) features: Vec<f64>,
-    pub(super) weighted: Vec<f64>,
     pub(super) phi: Vec<f64>,
-    pub(super) responsibilities: Vec<f64>,
+    pub(super) labels: Labels,
     pub(super) sums: Vec<f64>,
-    pub(super) ln_totals: Vec<f64>,
     pub(super) ln_weights: Vec<f64>,
     pub(super) stats: Vec<f64>,
 }

@@ -4,9 +4,9 @@
 
 mod ascent;
 mod birth;
-mod blocks;
 mod bootstrap;
 mod features;
+mod labels;
 mod merge;
 mod mixture;
 mod model;
