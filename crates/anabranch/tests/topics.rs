@@ -232,7 +232,9 @@ fn identification_agrees_with_brute_force() {
         central.absorb(BatchId(0), increment, Identification::Optimal).unwrap();
         let posterior: std::sync::Arc<Posterior<Topic, Hierarchical>> = central.snapshot();
         let found = correspond(&posterior, 0, 0.0, &second, Identification::Optimal);
-        let score = |e: &Evidence| family.log_partition(&e.stats) + process().score(&e.labels, posterior.population());
+        let score = |e: &Evidence| {
+            family.log_partition(&e.stats) + process().score(&e.labels, posterior.population())
+        };
         let nothing = score(&Evidence::empty(family.n_features()));
         let gain = |k: usize, j: usize| {
             let mut both = second[k].clone();

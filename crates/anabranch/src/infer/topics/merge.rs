@@ -45,7 +45,8 @@ pub(super) fn merges(ascent: &Ascent<'_>, scale: f64, horizon: f64) -> Vec<(Comp
         family.log_partition(&e.stats) + process.score(&e.labels, all)
     };
     let tables: f64 = evidence.iter().map(|e| e.labels.expected_count).sum();
-    let normaliser = |lost: f64| process.normaliser(Population { observations: horizon * (tables - lost), ..all });
+    let normaliser =
+        |lost: f64| process.normaliser(Population { observations: horizon * (tables - lost), ..all });
     let mut alone: Vec<Option<f64>> = vec![None; evidence.len()];
     let mut gains: Vec<(f64, usize, usize)> = Vec::new();
     for ((j, l), together) in pairs.iter().zip(&together) {
