@@ -378,7 +378,7 @@ fn small_figure(small: &[Found]) -> Figure {
                 across: (ix as f64 + shift, ix as f64 + shift + 0.35),
                 value: share(sums[ix]),
                 colour,
-                label: format!("{}: {:.0} %", CLASSES[ix].2, share(sums[ix])),
+                label: format!("{:.0} %", share(sums[ix])),
             })
             .collect()
     };
@@ -398,9 +398,11 @@ fn small_figure(small: &[Found]) -> Figure {
             .into(),
         panels: vec![Panel {
             height: 240.0,
-            x: Axis::linear("rows of a cluster: 2–4, 5–9, 10–19, 20 and more")
-                .with_range(0.0, CLASSES.len() as f64)
-                .with_ticks(Ticks::Whole),
+            x: Axis::linear("rows of a cluster").with_range(0.0, CLASSES.len() as f64).with_ticks(
+                Ticks::Named(
+                    (0..).zip(CLASSES).map(|(ix, c)| (f64::from(ix) + 0.475, c.2.to_owned())).collect(),
+                ),
+            ),
             y: Axis::linear("found, per cent").with_range(0.0, 100.0),
             layers: vec![Layer::Bars { bars: all, direction: crate::picture::Direction::Vertical }],
         }],
