@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anabranch::batch::Batch;
-use anabranch::central::{Central, Entry, Memory};
+use anabranch::central::{Central, Memory};
 use anabranch::engine::{self, Config, Event, Flow, Schedule};
 use anabranch::family::LinearGaussian;
 use anabranch::identify::Identification;

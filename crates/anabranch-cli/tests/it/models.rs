@@ -90,7 +90,9 @@ fn rows_get_binary_features_probabilities_and_errors() {
         text += &(cells.map(|cell| cell.to_string()).join(",") + "\n");
     }
     sandbox.write("rows.csv", &text);
-    let fitted = sandbox.fit(&["rows.csv", "--model", "bp", "--out", "model", "--test", "rows.csv"]);
+    let given = ["--noise", "0.3", "--feature-scale", "5"];
+    let flags = ["rows.csv", "--model", "bp", "--out", "model", "--test", "rows.csv"];
+    let fitted = sandbox.fit(&[&flags[..], &given].concat());
     assert_eq!(fitted["components"], 2);
     let error = fitted["test_reconstruction_error"].as_f64().unwrap();
     assert!(error < 0.4, "{error}");

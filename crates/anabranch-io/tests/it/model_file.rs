@@ -6,8 +6,8 @@ use anabranch::batch::Batch;
 use anabranch::central::{BatchSet, Fold, Memory};
 use anabranch::engine::{self, Config, Schedule};
 use anabranch::family::{
-    AnyFamily, Bernoulli, Block, Categorical, Conjugate, Diagonal, Family, Gaussian, Multinomial, Poisson,
-    Product, Spherical,
+    AnyFamily, Bernoulli, Block, Categorical, Conjugate, Diagonal, Gaussian, Multinomial, Poisson, Product,
+    Spherical,
 };
 use anabranch::identify::ComponentId;
 use anabranch::posterior::{Component, Evidence, Parts, Posterior};

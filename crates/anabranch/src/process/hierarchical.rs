@@ -149,6 +149,7 @@ mod tests {
         );
         let mut stats = LabelStatistics::default();
         [0.2, 0.9, 1.0].into_iter().for_each(|p| stats.observe(p, 1.0));
-        assert_eq!(hdp.unwrap().score(&stats), dp.score(&stats));
+        let all = Population::of([&stats], 4.0);
+        assert_eq!(hdp.unwrap().score(&stats, all), dp.score(&stats, all));
     }
 }
