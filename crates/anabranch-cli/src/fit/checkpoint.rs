@@ -9,6 +9,9 @@ use anabranch_io::model::{StoredFamily, StoredModel, StoredProcess};
 use super::session::checkpoint_file;
 use crate::failure::Failure;
 
+/// A model, and the rows that its run remembers.
+type Saved<F, P> = (StoredModel<F, P>, Memory);
+
 /// Where and how often the state is saved.
 #[derive(Debug)]
 pub struct Checkpoints {
@@ -34,9 +37,7 @@ impl Checkpoints {
     }
 
     /// The saved state, if there is one.
-    pub fn load<F: StoredFamily, P: StoredProcess>(
-        &self,
-    ) -> Result<Option<(StoredModel<F, P>, Memory)>, Failure> {
+    pub fn load<F: StoredFamily, P: StoredProcess>(&self) -> Result<Option<Saved<F, P>>, Failure> {
         if self.exist() { Ok(Some(StoredModel::load_checkpoint(&self.file)?)) } else { Ok(None) }
     }
 
