@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anabranch::infer::PriorChoice;
+use anabranch::process::Parameter;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -131,12 +132,38 @@ pub enum ModelKind {
     /// Dirichlet process mixture
     #[default]
     Dp,
-    /// Pitman–Yor mixture (not in this build yet)
+    /// Pitman–Yor mixture: sizes that fall like a power, with many small clusters
     Py,
     /// Hierarchical Dirichlet process topics of documents
     Hdp,
-    /// Beta process features (not in this build yet)
+    /// Beta process features: a row has any number of them, and they add up
     Bp,
+}
+
+/// What a concentration that is to be learned starts from.
+pub const LEARNED_CONCENTRATION: Parameter = Parameter::Learned { learned: 5.0 };
+/// The discount of a Pitman–Yor mixture, unless told.
+pub const DISCOUNT: Parameter = Parameter::Given(0.5);
+/// What a discount that is to be learned starts from.
+pub const LEARNED_DISCOUNT: Parameter = Parameter::Learned { learned: 0.5 };
+
+fn concentration(text: &str) -> Result<Parameter, String> {
+    parameter(text, LEARNED_CONCENTRATION)
+}
+
+fn discount(text: &str) -> Result<Parameter, String> {
+    parameter(text, LEARNED_DISCOUNT)
+}
+
+/// A number, or `auto`.
+fn parameter(text: &str, auto: Parameter) -> Result<Parameter, String> {
+    match text.trim() {
+        "auto" => Ok(auto),
+        number => match number.parse() {
+            Ok(value) => Ok(Parameter::Given(value)),
+            Err(_) => Err("neither a number nor `auto`".to_owned()),
+        },
+    }
 }
 
 /// Which algorithm.
@@ -205,9 +232,9 @@ pub struct EngineArgs {
     /// Seed of everything random
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     pub seed: u64,
-    /// Concentration of the process: larger expects more components
-    #[arg(long, allow_hyphen_values = true, value_name = "ALPHA", default_value_t = 5.0)]
-    pub alpha: f64,
+    /// Concentration of the process: larger expects more components; `auto` learns it from the stream
+    #[arg(long, allow_hyphen_values = true, value_name = "ALPHA", default_value = "5", value_parser = concentration)]
+    pub alpha: Parameter,
     /// Find the correspondence of new components, or join them by position (the paper's ablation)
     #[arg(long, value_name = "WHETHER", default_value = "on")]
     pub identify: OnOff,
@@ -239,7 +266,7 @@ pub struct OutputArgs {
 /// `anabranch demo`
 #[derive(Args, Debug)]
 pub struct DemoArgs {
-    /// Rows of a mixture (dp), or documents of topics (hdp)
+    /// Rows of a mixture (dp, py), documents of topics (hdp), or pictures of 6 × 6 cells made of features (bp)
     #[arg(long, value_name = "MODEL", default_value = "dp")]
     pub model: ModelKind,
     /// Rows or documents to generate
@@ -275,9 +302,10 @@ pub struct FitArgs {
     /// Other algorithms.
     #[command(flatten)]
     pub rival: RivalArgs,
-    /// Discount of a Pitman–Yor process (not in this build yet)
-    #[arg(long, allow_hyphen_values = true, value_name = "D")]
-    pub discount: Option<f64>,
+    /// py: discount, from 0 (a Dirichlet process) to below 1 (many small clusters); `auto` learns it from the stream
+    /// [default: 0.5]
+    #[arg(long, allow_hyphen_values = true, value_name = "D", value_parser = discount)]
+    pub discount: Option<Parameter>,
     /// Passes over the data: each further one replaces what the last one learned, so that every row counts once
     #[arg(long, value_name = "P", default_value_t = 1)]
     pub passes: u32,
@@ -287,6 +315,9 @@ pub struct FitArgs {
     /// Topics.
     #[command(flatten)]
     pub topics: TopicArgs,
+    /// Features.
+    #[command(flatten)]
+    pub features: FeatureArgs,
     /// Engine.
     #[command(flatten)]
     pub engine: EngineArgs,
@@ -335,6 +366,20 @@ impl Default for TopicArgs {
     fn default() -> Self {
         Self { vocabulary: None, gamma: 1.0, alpha0: 1.0, eta: 0.05 }
     }
+}
+
+/// What only `--model bp` understands.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+pub struct FeatureArgs {
+    /// bp: standard deviation of the noise, in the units of the data; learned with --feature-scale unless both are given
+    #[arg(long, allow_hyphen_values = true, value_name = "SD")]
+    pub noise: Option<f64>,
+    /// bp: standard deviation of the cells of a feature
+    #[arg(long, allow_hyphen_values = true, value_name = "SD")]
+    pub feature_scale: Option<f64>,
+    /// bp: rows are pictures of this height and width, and the report shows the features so
+    #[arg(long, value_name = "HxW")]
+    pub image: Option<String>,
 }
 
 /// What only the algorithms other than sda understand.
@@ -433,6 +478,8 @@ pub enum ExperimentName {
     Planes,
     /// Word vectors, in place of pictures of scenes: needs --data unless --quick
     Words,
+    /// Pitman–Yor mixtures and beta-process features: identification on and off, small clusters
+    Models,
 }
 
 /// `anabranch predict`

@@ -6,6 +6,7 @@ pub mod doubts;
 mod evaluate;
 mod experiment;
 mod failure;
+mod features;
 mod fit;
 mod inspect;
 pub mod picture;

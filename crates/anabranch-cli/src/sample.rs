@@ -5,15 +5,19 @@ use std::io::{BufWriter, Write};
 use anabranch::family::{Conjugate, Family};
 use anabranch::process::Process;
 use anabranch_io::Schema;
-use anabranch_io::model::Model;
+use anabranch_io::model::{Model, model_name};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::args::{SampleArgs, SampleFormat};
 use crate::failure::Failure;
+use crate::features;
 
 /// Runs the command: csv with a header, categories by their names; or npy.
 pub fn command(args: &SampleArgs) -> Result<(), Failure> {
+    if model_name(&args.model).is_ok_and(|name| name == features::NAME) {
+        return Err(Failure::input("sample goes with mixtures"));
+    }
     let model = Model::load(&args.model)?;
     let posterior = model.fold.posterior();
     let family = posterior.family();

@@ -11,7 +11,7 @@ use anabranch::family::{Conjugate, Topic};
 use anabranch::identify::{ComponentId, Identification, Target, correspond};
 use anabranch::infer::{Inference, TopicSettings};
 use anabranch::posterior::{Evidence, Posterior, TopicPredictor, halves};
-use anabranch::process::{Bound, Hierarchical, LabelStatistics, Process};
+use anabranch::process::{Bound, Hierarchical, LabelStatistics, Population, Process};
 use anabranch_testkit::assignment::best_partial;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -117,7 +117,7 @@ fn the_bound_lies_below_the_exact_expectation_for_every_gamma() {
                         let absent: f64 = (0..words).map(|w| 1.0 - labels[j * words + w][k]).product();
                         stats.observe(1.0 - absent, 1.0);
                     }
-                    process.score(&stats)
+                    process.score(&stats, Population::of([&stats], documents as f64))
                 });
                 let bound_value = score.sum::<f64>();
                 assert!(bound_value <= exact + 1e-9, "gamma {gamma} {bound:?}: {bound_value} > {exact}");
@@ -147,7 +147,7 @@ fn scores_equal_the_test_vectors() {
                 expected_count,
                 label_entropy: 0.0,
             });
-            stats.map(|stats| process.score(&stats)).sum()
+            stats.map(|stats| process.score(&stats, Population::of([&stats], 1.0))).sum()
         };
         assert!((score(Bound::Paper, "s") - number("score_paper")).abs() < 1e-9, "{v}");
         let conditional = score(Bound::Conditional, "s_exact");
@@ -260,8 +260,10 @@ fn identification_agrees_with_brute_force() {
             anabranch::infer::Increment { base: 0, mass: mass(&first), existing: vec![], new: first.clone() };
         central.absorb(BatchId(0), increment, Identification::Optimal).unwrap();
         let posterior: std::sync::Arc<Posterior<Topic, Hierarchical>> = central.snapshot();
-        let found = correspond(&posterior, 0, &second, Identification::Optimal);
-        let score = |e: &Evidence| family.log_partition(&e.stats) + process().score(&e.labels);
+        let found = correspond(&posterior, 0, 0.0, &second, Identification::Optimal);
+        let score = |e: &Evidence| {
+            family.log_partition(&e.stats) + process().score(&e.labels, posterior.population())
+        };
         let nothing = score(&Evidence::empty(family.n_features()));
         let gain = |k: usize, j: usize| {
             let mut both = second[k].clone();

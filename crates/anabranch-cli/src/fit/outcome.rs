@@ -62,6 +62,8 @@ pub struct Outcome {
     pub family: String,
     /// Concentration.
     pub alpha: f64,
+    /// Discount of a Pitman–Yor process.
+    pub discount: Option<f64>,
     /// True when the run was stopped before the end of the input.
     pub stopped: bool,
     /// Version of the program.
@@ -96,9 +98,10 @@ impl Outcome {
             workers,
             seed: provenance.seed,
             algorithm: provenance.algorithm.clone(),
-            model: "dp",
+            model: posterior.process().name(),
             family: describe(posterior.family()),
             alpha: posterior.process().alpha(),
+            discount: posterior.process().discount().map(|discount| discount.value()),
             stopped: finished.stopped,
             version: env!("CARGO_PKG_VERSION"),
         }

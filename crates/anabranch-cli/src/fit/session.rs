@@ -10,7 +10,7 @@ use anabranch::family::AnyFamily;
 use anabranch::identify::Identification;
 use anabranch::infer::{PriorChoice, Settings};
 use anabranch::posterior::{Posterior, Predictor};
-use anabranch::process::{Bound, Dirichlet};
+use anabranch::process::{AnyProcess, Bound, Parameter, ProcessError};
 use anabranch_io::model::{Model, Provenance};
 use anabranch_io::{Schema, Source};
 
@@ -54,6 +54,8 @@ pub struct Setup<'a> {
     pub filter: DomainFilter,
     /// The algorithm.
     pub method: Method,
+    /// How many components there are.
+    pub process: AnyProcess,
     /// Makes the family from the first rows.
     pub family: &'a FamilyBuilder<'a>,
     /// Whether the family's prior is only a first guess.
@@ -94,13 +96,13 @@ pub struct Finished {
 
 impl Finished {
     /// The posterior of the model.
-    pub fn posterior(&self) -> &Posterior<AnyFamily, Dirichlet> {
+    pub fn posterior(&self) -> &Posterior<AnyFamily, AnyProcess> {
         self.model.fold.posterior()
     }
 }
 
 /// Threads and logical workers after their defaults.
-pub fn parallelism(args: &EngineArgs) -> (usize, usize) {
+pub(crate) fn parallelism(args: &EngineArgs) -> (usize, usize) {
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     let threads = args.threads.map_or(cores, |n| n as usize);
     (threads, args.workers.map_or(threads, |n| n as usize))
@@ -137,19 +139,23 @@ fn config(args: &EngineArgs, prior: PriorChoice, bootstrap_rows: usize) -> Confi
     }
 }
 
-fn process(args: &EngineArgs) -> Result<Dirichlet, Failure> {
+/// The process of a mixture: Pitman–Yor where there is a discount.
+pub fn process(args: &EngineArgs, discount: Option<Parameter>) -> Result<AnyProcess, Failure> {
     let bound = match args.bound {
         BoundKind::Paper => Bound::Paper,
         BoundKind::Conditional => Bound::Conditional,
     };
-    Dirichlet::new(args.alpha, bound).map_err(|error| Failure::input(format!("--alpha: {error}")))
+    AnyProcess::new(args.alpha, discount, bound).map_err(|error| {
+        let flag = if matches!(error, ProcessError::Discount { .. }) { "--discount" } else { "--alpha" };
+        Failure::input(format!("{flag}: {error}"))
+    })
 }
 
 /// Runs a stream through the algorithm and writes what was asked for while it goes on.
 pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<Finished, Failure> {
     stop::listen();
     check_places(output)?;
-    let process = process(args)?;
+    let process = setup.process;
     let watch = Stopwatch::start();
     let names: Vec<String> = setup.source.schema().names().map(str::to_owned).collect();
     let bootstrap = bootstrap_rows(args);
@@ -291,7 +297,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
 
 /// The first minibatch alone, where there is one to come.
 fn first_minibatch(
-    central: &Central<AnyFamily, Dirichlet>,
+    central: &Central<AnyFamily, AnyProcess>,
     stream: &mut Minibatches,
     config: &Config,
     bootstrap: usize,
@@ -334,18 +340,26 @@ fn differs(what: &str, then: impl Display, now: impl Display) -> Result<(), Fail
 }
 
 fn check_same_model(
-    stored: &Posterior<AnyFamily, Dirichlet>,
+    stored: &Posterior<AnyFamily, AnyProcess>,
     family: Option<String>,
-    process: &Dirichlet,
+    process: &AnyProcess,
 ) -> Result<(), Failure> {
     let then = describe(stored.family());
     if let Some(now) = family.filter(|now| *now != then) {
         return differs("--family", then, now);
     }
-    if stored.process().alpha() != process.alpha() {
-        return differs("--alpha", stored.process().alpha(), process.alpha());
+    if stored.process().name() != process.name() {
+        return differs("--model", stored.process().name(), process.name());
     }
-    let name = |process: &Dirichlet| match process.bound_kind() {
+    if !same(stored.process().concentration(), process.concentration()) {
+        return differs("--alpha", shown(stored.process().concentration()), shown(process.concentration()));
+    }
+    if let (Some(then), Some(now)) = (stored.process().discount(), process.discount())
+        && !same(then, now)
+    {
+        return differs("--discount", shown(then), shown(now));
+    }
+    let name = |process: &AnyProcess| match process.bound_kind() {
         Bound::Paper => "paper",
         Bound::Conditional => "conditional",
     };
@@ -353,6 +367,16 @@ fn check_same_model(
         true => Ok(()),
         false => differs("--bound", name(stored.process()), name(process)),
     }
+}
+
+/// A learned parameter has moved since; a given one has not.
+fn same(then: Parameter, now: Parameter) -> bool {
+    then == now || then.is_learned() && now.is_learned()
+}
+
+/// The parameter as a flag says it.
+fn shown(parameter: Parameter) -> String {
+    if parameter.is_learned() { "auto".to_owned() } else { parameter.value().to_string() }
 }
 
 fn check_same_run(stored: &Provenance, now: &Provenance) -> Result<(), Failure> {

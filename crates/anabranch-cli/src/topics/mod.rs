@@ -18,6 +18,9 @@ use anabranch::family::Topic;
 use anabranch::posterior::{Component, Posterior};
 use anabranch::process::Hierarchical;
 
+/// What model files call it.
+pub const NAME: &str = "hdp";
+
 /// Words that a topic is shown by, and that its coherence is judged by.
 const TOP_WORDS: usize = 10;
 

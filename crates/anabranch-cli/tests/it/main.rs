@@ -11,6 +11,7 @@ mod fit;
 mod formats;
 #[cfg(target_os = "linux")]
 mod memory;
+mod models;
 mod output;
 #[cfg(unix)]
 mod resume;

@@ -4,13 +4,19 @@ use std::collections::BTreeMap;
 
 use anabranch::batch::Batch;
 use anabranch::central::{Aside, BatchSet, Fold, Memory, SAMPLE_ROWS};
-use anabranch::family::{Conjugate, Family};
+use anabranch::family::Conjugate;
 use anabranch::identify::ComponentId;
 use anabranch::posterior::{Component, Evidence, Layers, Parts, Posterior};
 use anabranch::process::{LabelStatistics, Process};
 use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView};
 
-use super::{AsideHeader, FORMAT_VERSION, Header, Model, ModelFault, checksum, tensor};
+use super::{
+    AsideHeader, FORMAT_VERSION, Header, ModelFault, StoredFamily, StoredModel, StoredProcess, checksum,
+    tensor,
+};
+
+/// Models of this build.
+const KNOWN: [&str; 3] = ["dp", "py", "bp"];
 
 /// No journal gets this far: a file that counts higher would make the next addition overflow.
 const MAX_COUNT: u64 = 1 << 62;
@@ -60,22 +66,36 @@ pub(super) fn kind(header: &str) -> Result<String, ModelFault> {
     Ok(model)
 }
 
-pub(super) fn decode(bytes: &[u8]) -> Result<(Model, Memory), ModelFault> {
+/// The name of the model, from the header alone.
+pub(super) fn model_name(bytes: &[u8]) -> Result<String, ModelFault> {
+    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(unreadable)?;
+    let header = metadata.metadata().as_ref().and_then(|words| words.get("header"));
+    let header = header.ok_or_else(|| ModelFault::NotAModel("it has no header".to_owned()))?;
+    kind(header)
+}
+
+pub(super) fn decode<F: StoredFamily, P: StoredProcess>(
+    bytes: &[u8],
+) -> Result<(StoredModel<F, P>, Memory), ModelFault> {
     let intact = open(bytes)?;
     let kind = kind(&intact.header)?;
     if kind == super::topics::KIND {
         return Err(ModelFault::NotAModel("it is a model of topics, not of rows".into()));
     }
-    let header: Header = serde_json::from_str(&intact.header).map_err(|error| damaged(error.to_string()))?;
-    if header.model != "dp" {
+    let header: Header<F, P> =
+        serde_json::from_str(&intact.header).map_err(|error| match KNOWN.contains(&kind.as_str()) {
+            true => damaged(error.to_string()),
+            false => ModelFault::NotAModel(format!("its model `{kind}` is not in this build")),
+        })?;
+    if header.model != header.process.model() {
         return Err(ModelFault::NotAModel(format!("its model `{}` is not in this build", header.model)));
     }
     check_counts(&header)?;
-    let (columns, dimensions) = (header.provenance.schema.dimensions(), header.family.dimensions());
+    let (columns, dimensions) = (header.provenance.schema.dimensions(), header.family.columns());
     if columns != dimensions {
         return Err(damaged(format!("it names {columns} columns for a family of {dimensions}")));
     }
-    let [.., keys, sample, first, weights] = intact.rows();
+    let [keys, sample, first, weights] = intact.rows();
     let memory = remembered(columns, [keys, sample, first, weights].map(Option::as_ref))?;
     let position = Position {
         version: header.version,
@@ -86,7 +106,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<(Model, Memory), ModelFault> {
         aside: header.aside,
     };
     let fold = intact.fold(header.family, header.process, position)?;
-    Ok((Model { fold, provenance: header.provenance }, memory))
+    Ok((StoredModel { fold, provenance: header.provenance }, memory))
 }
 
 /// The rows that a run remembered.
@@ -232,7 +252,7 @@ fn aside(stored: Option<&AsideHeader>) -> Result<Option<Aside>, ModelFault> {
 }
 
 /// Whoever goes on from this model adds to these numbers.
-fn check_counts(header: &Header) -> Result<(), ModelFault> {
+fn check_counts<F, P>(header: &Header<F, P>) -> Result<(), ModelFault> {
     let made = &header.provenance;
     check_possible([
         header.version,

@@ -16,7 +16,9 @@ use anabranch::process::{LabelStatistics, Process};
 use safetensors::tensor::{Dtype, TensorInfo};
 use serde_json::json;
 
-use super::{AsideHeader, FORMAT_VERSION, Header, Model, checksum, tensor};
+use super::{
+    AsideHeader, FORMAT_VERSION, Header, StoredFamily, StoredModel, StoredProcess, checksum, tensor,
+};
 
 /// Tensors start at a multiple of the size of a number.
 const ALIGNMENT: usize = 8;
@@ -29,13 +31,16 @@ pub(super) struct Block {
     bytes: Vec<u8>,
 }
 
-pub(super) fn encode(model: &Model, memory: Option<&Memory>) -> Vec<u8> {
+pub(super) fn encode<F: StoredFamily, P: StoredProcess>(
+    model: &StoredModel<F, P>,
+    memory: Option<&Memory>,
+) -> Vec<u8> {
     let posterior = model.fold.posterior();
     let header = Header {
         writer: concat!("anabranch ", env!("CARGO_PKG_VERSION")).into(),
-        model: "dp".into(),
+        model: posterior.process().model().into(),
         family: posterior.family().clone(),
-        process: *posterior.process(),
+        process: posterior.process().clone(),
         version: posterior.version(),
         next_id: model.fold.next_id(),
         last_birth: model.fold.last_birth(),

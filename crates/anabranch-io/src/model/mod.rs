@@ -6,6 +6,7 @@
 mod atomic;
 mod decode;
 mod encode;
+mod stored;
 mod topics;
 
 use std::path::{Path, PathBuf};
@@ -13,11 +14,12 @@ use std::path::{Path, PathBuf};
 use anabranch::central::{Fold, Memory};
 use anabranch::family::AnyFamily;
 use anabranch::posterior::RestoreError;
-use anabranch::process::Dirichlet;
+use anabranch::process::AnyProcess;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use atomic::replace_file;
+pub use stored::{StoredFamily, StoredProcess};
 pub use topics::{TopicModel, TopicProvenance};
 
 use crate::schema::Schema;
@@ -27,12 +29,15 @@ pub const FORMAT_VERSION: u32 = 1;
 
 /// A model as it is stored: enough to predict, and to go on learning.
 #[derive(Clone, Debug)]
-pub struct Model {
+pub struct StoredModel<F, P> {
     /// The posterior with the set of minibatches that are in it.
-    pub fold: Fold<AnyFamily, Dirichlet>,
+    pub fold: Fold<F, P>,
     /// Where it came from.
     pub provenance: Provenance,
 }
+
+/// A mixture of rows.
+pub type Model = StoredModel<AnyFamily, AnyProcess>;
 
 /// How a model was made; a run that goes on must agree with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -111,7 +116,13 @@ impl ModelError {
     }
 }
 
-impl Model {
+/// What a model is, as `--model` says it, without reading more than its header.
+pub fn model_name(path: &Path) -> Result<String, ModelError> {
+    let bytes = std::fs::read(path).map_err(|source| ModelError::Io { path: path.into(), source })?;
+    decode::model_name(&bytes).map_err(|fault| fault.at(path))
+}
+
+impl<F: StoredFamily, P: StoredProcess> StoredModel<F, P> {
     /// Writes the model, replacing the file atomically.
     pub fn save(&self, path: &Path) -> Result<(), ModelError> {
         let bytes = self.to_bytes();
@@ -157,13 +168,6 @@ impl Model {
     }
 }
 
-/// True when the file at `path` is a model of topics.
-pub fn is_of_topics(path: &Path) -> Result<bool, ModelError> {
-    let bytes = std::fs::read(path).map_err(|source| ModelError::Io { path: path.into(), source })?;
-    let kind = decode::open(&bytes).and_then(|intact| decode::kind(&intact.header));
-    kind.map(|kind| kind == topics::KIND).map_err(|fault| fault.at(path))
-}
-
 /// What is wrong with the bytes of a model, before a path is known.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[non_exhaustive]
@@ -198,11 +202,11 @@ impl From<RestoreError> for ModelFault {
 
 /// The JSON header inside the safetensors metadata.
 #[derive(Debug, Serialize, Deserialize)]
-struct Header {
+struct Header<F, P> {
     writer: String,
     model: String,
-    family: AnyFamily,
-    process: Dirichlet,
+    family: F,
+    process: P,
     version: u64,
     next_id: u64,
     last_birth: u64,

@@ -27,10 +27,9 @@ pub(super) fn admit<F: Conjugate, P: Process>(
     if let Some((id, _)) = unknown {
         return Err(Void::UnknownComponent(*id));
     }
-    let law = current.process().mass_law();
     let all = increment.existing.iter().map(|(_, evidence)| evidence).chain(&increment.new);
-    let (mass, sum) = (increment.mass, all.map(|e| e.mass(law)).sum::<Option<f64>>());
-    let sum = sum.unwrap_or(mass);
+    let mass = increment.mass;
+    let sum = current.process().mass_law().accounted(all, mass);
     match mass.is_finite() && mass >= 0.0 && (mass - sum).abs() <= MASS_ROUNDING * (1.0 + mass) {
         true => Ok(()),
         false => Err(Void::Mass { mass, sum }),

@@ -209,6 +209,12 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         self
     }
 
+    /// The same fold under another process. Evidence never contains the process, so it stays.
+    pub fn under<Q: Process>(self, process: Q) -> Fold<F, Q> {
+        let Self { posterior, absorbed, last_birth, next_id, aside } = self;
+        Fold { posterior: posterior.under(process), absorbed, last_birth, next_id, aside }
+    }
+
     /// Evidence that was set aside.
     pub fn aside(&self) -> Option<Aside> {
         self.aside

@@ -150,7 +150,7 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
         let mut entry = Absorb { batch, base, pass: 0, mass, existing, new: Vec::new() };
         loop {
             let current = self.snapshot();
-            let found = identify::correspond(&current, base, &new, identification);
+            let found = identify::correspond(&current, base, mass, &new, identification);
             outcome.matchings += u64::from(found.solved);
             entry.base = current.version();
             entry.pass = current.pass();

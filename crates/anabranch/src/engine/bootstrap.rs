@@ -35,6 +35,7 @@ where
     central.remember(id, &batch);
     let absorbed = central.join(id, learned.increment, config.identification);
     let absorbed = absorbed.expect(super::OWN_INCREMENT);
+    super::upkeep::learn_process(central);
     if outlook == Outlook::MoreToCome {
         // What the first rows said without the others is looked at again in the end.
         central.append(&Entry::SetAside).expect("setting aside is never void");

@@ -53,6 +53,7 @@ impl Upkeep {
                 // Void where the component has ended meanwhile, or where its parts would not be proper: it stays whole.
                 let _ = central.append(&entry);
             }
+            learn_process(central);
         }
     }
 }
@@ -70,6 +71,17 @@ pub fn finish<F: Conjugate, P: Process, I: Inference<F, P>>(
     replace_first(central, config);
     estimate_prior(central, config);
     merge(central, config, 1.0);
+    learn_process(central);
+}
+
+/// Estimates the parameters of the process that are to be learned from the components as they are.
+pub(super) fn learn_process<F: Conjugate, P: Process, B: Minibatch>(central: &Central<F, P, B>) {
+    let snapshot = central.snapshot();
+    let labels = snapshot.components().iter().map(|component| &component.evidence().labels);
+    if let Some(process) = snapshot.process().learned(labels, snapshot.population().observations) {
+        let family = snapshot.family().clone();
+        central.append(&Entry::Prior { family, process }).expect("a prior is never void");
+    }
 }
 
 fn estimate_prior<F: Conjugate, P: Process, I: Inference<F, P>>(

@@ -124,6 +124,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             phi: &self.memory.phi,
             labels: &self.memory.labels.by_component(self.columns.len()),
             row_weight: &|row| self.weight(row),
+            observations: self.batch.mass(),
             horizon,
         }
         .pairs()
@@ -279,7 +280,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         let family = self.posterior.family();
         let log_partition = family.log_partition(&vec![0.0; family.n_features()]);
         let labels = self.posterior.components().iter().map(|c| &c.evidence().labels);
-        let mass = self.posterior.process().new_mass(labels);
+        let mass = self.posterior.process().candidate_mass(labels);
         self.columns.resize(old + births.n_components, Column { known: None, mass, log_partition });
         self.refresh();
     }

@@ -13,12 +13,12 @@ use rand::Rng;
 use std::sync::Arc;
 
 use super::ascent::Ascent;
-use super::{Increment, Settings, Workspace, birth, mixture, upkeep};
+use super::{Increment, Settings, Workspace, birth, upkeep};
 use crate::batch::Batch;
 use crate::family::{Family, Partition};
 use crate::identify::ComponentId;
 use crate::posterior::{Component, Evidence, Posterior};
-use crate::process::{LabelStatistics, Process};
+use crate::process::{LabelStatistics, Population, Process};
 
 /// Rows of the first of the two stages.
 const SCOUT_ROWS: usize = 2500;
@@ -225,6 +225,7 @@ fn stage<F: Family, P: Process>(
     workspace: &mut Workspace,
 ) -> Bootstrap<F> {
     let mut family = prior.family().clone();
+    let least = prior.process().least_count();
     let settings = Settings { max_new: seeds, max_iterations: ITERATIONS_PER_ROUND, ..settings.clone() };
     let mut births = birth::propose(&Ascent::start(prior, batch, workspace), &settings, rng);
     // Rows of the same piece stand together: then most components are impossible for most blocks of rows.
@@ -247,7 +248,7 @@ fn stage<F: Family, P: Process>(
     while rounds < MAX_ROUNDS {
         rounds += 1;
         ascent.climb(&settings, &mut Vec::new());
-        let mut changed = ascent.empty_surplus(mixture::MIN_NEW_COUNT) > 0;
+        let mut changed = ascent.empty_surplus(least) > 0;
         if changed {
             ascent.climb(&settings, &mut Vec::new());
         }
@@ -280,7 +281,7 @@ fn stage<F: Family, P: Process>(
         refit_prior(&mut ascent, &mut family, Partition::Clusters, STEPS);
     }
     ascent.climb(&settings, &mut Vec::new());
-    while ascent.empty_surplus(mixture::MIN_NEW_COUNT) > 0 {
+    while ascent.empty_surplus(least) > 0 {
         ascent.climb(&settings, &mut Vec::new());
     }
     let increment = ascent.export();
@@ -296,17 +297,13 @@ pub(super) fn objective<F: Family, P: Process>(
     horizon: f64,
 ) -> f64 {
     let empty = family.log_partition(&vec![0.0; family.n_features()]);
-    let of = |evidence: &Evidence| {
+    let labels: Vec<LabelStatistics> = increment.new.iter().map(|e| e.labels.scaled(horizon)).collect();
+    let all = Population::of(&labels, horizon * increment.mass);
+    let of = |(evidence, labels): (&Evidence, &LabelStatistics)| {
         let stats: Vec<f64> = evidence.stats.iter().map(|s| horizon * s).collect();
-        let LabelStatistics { log_p_empty, expected_count, label_entropy } = evidence.labels;
-        let labels = LabelStatistics {
-            log_p_empty: horizon * log_p_empty,
-            expected_count: horizon * expected_count,
-            label_entropy: horizon * label_entropy,
-        };
-        family.log_partition(&stats) - empty + process.score(&labels) + labels.label_entropy
+        family.log_partition(&stats) - empty + process.score(labels, all) + labels.label_entropy
     };
-    increment.new.iter().map(of).sum()
+    process.normaliser(all) + increment.new.iter().zip(&labels).map(of).sum::<f64>()
 }
 
 /// Re-estimates the prior from the components that are large enough to tell; returns how far it went.

@@ -15,7 +15,7 @@
 use super::labels::ByComponent;
 use crate::family::Family;
 use crate::math::product::rows_times_parameters;
-use crate::process::{LabelStatistics, Process};
+use crate::process::{LabelStatistics, Population, Process};
 
 /// Partners that are tried for each component: the ones that explain its rows best.
 const PARTNERS: usize = 6;
@@ -39,6 +39,8 @@ pub(super) struct Overlapping<'a, F, P> {
     pub(super) labels: &'a ByComponent,
     /// How many data a row stands for.
     pub(super) row_weight: &'a dyn Fn(usize) -> f64,
+    /// Weight of the data.
+    pub(super) observations: f64,
     /// Times the data that a merge must be right for.
     pub(super) horizon: f64,
 }
@@ -119,8 +121,12 @@ impl<F: Family, P: Process> Overlapping<'_, F, P> {
         let empty = self.family.log_partition(&vec![0.0; a.len()]);
         let likelihood = self.family.log_partition(&joined) + empty - alone[pair.keep] - alone[pair.end];
         // The entropy only falls, so certain labels are the most that the other terms can give: most pairs end here.
+        // What the last of them added is what its end takes away: the tangent at one fewer is exact.
+        let all =
+            Population { observations: self.horizon * self.observations, occupied: alone.len() as f64 - 1.0 };
         let score = |count: f64, log_p_empty: f64| {
-            self.process.score(&LabelStatistics { log_p_empty, expected_count: count, label_entropy: 0.0 })
+            let stats = LabelStatistics { log_p_empty, expected_count: count, label_entropy: 0.0 };
+            self.process.score(&stats, all)
         };
         let certain = |count: f64| score(count, f64::NEG_INFINITY);
         let at_most = certain(joined[0]) - certain(a[0]) - certain(b[0]);

@@ -12,9 +12,6 @@ use crate::family::Family;
 use crate::posterior::Posterior;
 use crate::process::Process;
 
-/// A new component that ends with less than this many rows is emptied back into the others.
-pub(super) const MIN_NEW_COUNT: f64 = 1.0;
-
 /// Memory that one worker reuses from minibatch to minibatch.
 #[derive(Debug, Default)]
 pub struct Workspace {
@@ -67,7 +64,7 @@ pub fn infer<F: Family, P: Process>(
     ascent.open(&births);
     ascent.climb(settings, &mut report.objective);
     loop {
-        let emptied = ascent.empty_surplus(MIN_NEW_COUNT);
+        let emptied = ascent.empty_surplus(posterior.process().least_count());
         report.emptied += emptied;
         if emptied == 0 {
             break;

@@ -5,6 +5,7 @@
 mod ascent;
 mod birth;
 mod bootstrap;
+mod features;
 mod labels;
 mod merge;
 mod mixture;
@@ -15,6 +16,7 @@ mod topics;
 pub mod upkeep;
 
 pub use bootstrap::{Bootstrap, Outlook, PriorChoice, bootstrap};
+pub use features::FeatureSettings;
 pub use mixture::{InferenceReport, Workspace, infer};
 pub use model::Inference;
 

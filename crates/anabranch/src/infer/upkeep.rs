@@ -72,6 +72,7 @@ pub fn merges<F: Family, P: Process>(
             phi: &phi,
             labels: &labels.by_component(ids.len()),
             row_weight: &|_| row_weight,
+            observations: posterior.mass(),
             horizon,
         }
         .pairs();

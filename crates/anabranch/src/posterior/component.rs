@@ -34,18 +34,20 @@ impl Evidence {
         self.labels += other.labels;
     }
 
-    /// The part of the data's mass that this evidence stands for, where the parts add up.
-    pub fn mass(&self, law: MassLaw) -> Option<f64> {
-        match law {
-            MassLaw::Counts => Some(self.labels.expected_count),
-            MassLaw::Features => Some(self.stats[0]),
-            MassLaw::Overlapping => None,
-        }
-    }
-
     /// The evidence of `share` times the data.
     pub fn scaled(&self, share: f64) -> Self {
         Self { stats: self.stats.iter().map(|s| share * s).collect(), labels: self.labels.scaled(share) }
+    }
+}
+
+impl MassLaw {
+    /// The mass that this evidence accounts for, of `mass` in all: the same, when MASS holds.
+    pub fn accounted<'a>(self, evidence: impl Iterator<Item = &'a Evidence>, mass: f64) -> f64 {
+        match self {
+            Self::Counts => evidence.map(|evidence| evidence.labels.expected_count).sum(),
+            Self::Features => evidence.map(|evidence| evidence.stats[0]).sum(),
+            Self::Overlapping => evidence.map(|evidence| evidence.labels.expected_count).fold(mass, f64::max),
+        }
     }
 }
 

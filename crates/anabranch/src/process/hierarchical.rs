@@ -15,7 +15,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{Bound, Dirichlet, DirichletError, LabelStatistics, MassLaw, Process};
+use super::{Bound, Dirichlet, LabelStatistics, MassLaw, Population, Process};
 
 /// Concentrations of the two levels.
 ///
@@ -74,8 +74,7 @@ impl From<Hierarchical> for Unchecked {
 impl Hierarchical {
     /// A process with concentration `gamma` of the topics and `alpha0` of each document.
     pub fn new(gamma: f64, alpha0: f64, bound: Bound) -> Result<Self, HierarchicalError> {
-        let top = Dirichlet::new(gamma, bound)
-            .map_err(|DirichletError::Alpha { alpha }| HierarchicalError::Gamma { gamma: alpha })?;
+        let top = Dirichlet::new(gamma, bound).map_err(|_| HierarchicalError::Gamma { gamma })?;
         match (1e-6..=1e6).contains(&alpha0) {
             true => Ok(Self { top, alpha0 }),
             false => Err(HierarchicalError::Alpha0 { alpha0 }),
@@ -99,12 +98,12 @@ impl Hierarchical {
 }
 
 impl Process for Hierarchical {
-    fn score(&self, stats: &LabelStatistics) -> f64 {
-        self.top.score(stats)
+    fn score(&self, stats: &LabelStatistics, all: Population) -> f64 {
+        self.top.score(stats, all)
     }
 
-    fn normaliser(&self, n_tables: f64) -> f64 {
-        self.top.normaliser(n_tables)
+    fn normaliser(&self, all: Population) -> f64 {
+        self.top.normaliser(all)
     }
 
     fn existing_mass(&self, stats: &LabelStatistics) -> f64 {
@@ -150,6 +149,7 @@ mod tests {
         );
         let mut stats = LabelStatistics::default();
         [0.2, 0.9, 1.0].into_iter().for_each(|p| stats.observe(p, 1.0));
-        assert_eq!(hdp.unwrap().score(&stats), dp.score(&stats));
+        let all = Population::of([&stats], 4.0);
+        assert_eq!(hdp.unwrap().score(&stats, all), dp.score(&stats, all));
     }
 }

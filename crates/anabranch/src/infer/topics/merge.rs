@@ -14,7 +14,7 @@ use super::mixed::{Scratch, View};
 use crate::family::Conjugate;
 use crate::identify::ComponentId;
 use crate::posterior::Evidence;
-use crate::process::Process;
+use crate::process::{Population, Process};
 
 /// Each topic is compared with the ones whose word probabilities have the largest cosine, this many of them …
 const NEIGHBOURS: usize = 3;
@@ -43,12 +43,14 @@ pub(super) fn merges(ascent: &Ascent<'_>, scale: f64, horizon: f64) -> Vec<(Comp
     let pairs = alike(ascent);
     let together = look_at(ascent, &pairs);
     let empty = family.log_partition(&vec![0.0; family.n_features()]);
+    let all = posterior.population();
     let value = |e: &Evidence| {
         let e = e.scaled(horizon);
-        family.log_partition(&e.stats) + process.score(&e.labels)
+        family.log_partition(&e.stats) + process.score(&e.labels, all)
     };
     let tables: f64 = evidence.iter().map(|e| e.labels.expected_count).sum();
-    let normaliser = |lost: f64| process.normaliser(horizon * (tables - lost));
+    let normaliser =
+        |lost: f64| process.normaliser(Population { observations: horizon * (tables - lost), ..all });
     let mut alone: Vec<Option<f64>> = vec![None; evidence.len()];
     let mut gains: Vec<(f64, usize, usize)> = Vec::new();
     for ((j, l), together) in pairs.iter().zip(&together) {
