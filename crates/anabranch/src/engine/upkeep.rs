@@ -1,4 +1,5 @@
-//! When the model is looked after: whenever the data have doubled, and at the end.
+//! When the model is looked after: whenever the data have doubled (prior, merges, the process's parameters), and at the end
+//! (the same, splits, and the first rows again).
 //!
 //! Whoever brings the minibatch that crosses the line does it, in its own turn, so that a deterministic run stays one;
 //! the others go on meanwhile. Every change is a journal entry like any other.
@@ -49,10 +50,6 @@ impl Upkeep {
         if let Ok(_turn) = self.busy.try_lock() {
             estimate_prior(central, config);
             merge(central, config, HORIZON);
-            for entry in splits(&central.snapshot(), central, config, None) {
-                // Void where the component has ended meanwhile, or where its parts would not be proper: it stays whole.
-                let _ = central.append(&entry);
-            }
             learn_process(central);
         }
     }
