@@ -3,6 +3,7 @@
 pub mod args;
 mod demo;
 pub mod doubts;
+mod engine;
 mod evaluate;
 mod experiment;
 mod failure;
@@ -11,6 +12,7 @@ mod fit;
 mod inspect;
 pub mod picture;
 mod predict;
+mod printing;
 mod reading;
 pub mod report;
 mod resources;

@@ -20,9 +20,6 @@ const FIRST_LINE: f64 = 1000.0;
 /// While the stream goes on, a merge must still be right when the data have doubled again.
 const HORIZON: f64 = 2.0;
 
-/// Times that the prior, merges and the first rows follow from each other in the end.
-const LOOKS: usize = 1;
-
 /// One at a time.
 #[derive(Debug, Default)]
 pub(super) struct Upkeep {
@@ -48,8 +45,8 @@ impl Upkeep {
             return;
         }
         if let Ok(_turn) = self.busy.try_lock() {
-            estimate_prior(central, config);
-            merge(central, config, HORIZON);
+            estimate_prior(&central.snapshot(), central, config);
+            merge(&central.snapshot(), central, config, HORIZON);
             learn_process(central);
         }
     }
@@ -64,10 +61,10 @@ pub fn finish<F: Conjugate, P: Process, I: Inference<F, P>>(
     if !config.upkeep {
         return;
     }
-    estimate_prior(central, config);
+    estimate_prior(&central.snapshot(), central, config);
     replace_first(central, config);
-    estimate_prior(central, config);
-    merge(central, config, 1.0);
+    estimate_prior(&central.snapshot(), central, config);
+    merge(&central.snapshot(), central, config, 1.0);
     learn_process(central);
 }
 
@@ -81,14 +78,8 @@ pub(super) fn learn_process<F: Conjugate, P: Process, B: Minibatch>(central: &Ce
     }
 }
 
+/// Estimates the prior from the components of this posterior.
 fn estimate_prior<F: Conjugate, P: Process, I: Inference<F, P>>(
-    central: &Central<F, P, I::Batch>,
-    config: &Config<I>,
-) {
-    estimate_prior_from(&central.snapshot(), central, config);
-}
-
-fn estimate_prior_from<F: Conjugate, P: Process, I: Inference<F, P>>(
     posterior: &Posterior<F, P>,
     central: &Central<F, P, I::Batch>,
     config: &Config<I>,
@@ -101,15 +92,8 @@ fn estimate_prior_from<F: Conjugate, P: Process, I: Inference<F, P>>(
     }
 }
 
+/// Makes the merges that are right in this posterior.
 fn merge<F: Conjugate, P: Process, I: Inference<F, P>>(
-    central: &Central<F, P, I::Batch>,
-    config: &Config<I>,
-    horizon: f64,
-) {
-    merge_as_in(&central.snapshot(), central, config, horizon);
-}
-
-fn merge_as_in<F: Conjugate, P: Process, I: Inference<F, P>>(
     posterior: &Posterior<F, P>,
     central: &Central<F, P, I::Batch>,
     config: &Config<I>,
@@ -155,22 +139,20 @@ fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
         debug_assert!(replaced.is_ok(), "{replaced:?}");
         trial
     };
-    for _ in 0..LOOKS {
-        let trial = replaced(&evidence);
-        estimate_prior_from(trial.posterior(), central, config);
-        merge_as_in(trial.posterior(), central, config, 1.0);
-        let mut trial = replaced(&evidence);
-        // Where the first rows are most of the data, they show more than the sample.
-        let most = 2.0 * first.mass() >= trial.posterior().mass();
-        for entry in splits(trial.posterior(), central, config, most.then_some(&first)) {
-            if trial.apply(&entry).is_ok() && central.append(&entry).is_err() {
-                // Not proper without what the first rows say today: then nothing is split.
-                trial = replaced(&evidence);
-                break;
-            }
+    let trial = replaced(&evidence);
+    estimate_prior(trial.posterior(), central, config);
+    merge(trial.posterior(), central, config, 1.0);
+    let mut trial = replaced(&evidence);
+    // Where the first rows are most of the data, they show more than the sample.
+    let most = 2.0 * first.mass() >= trial.posterior().mass();
+    for entry in splits(trial.posterior(), central, config, most.then_some(&first)) {
+        if trial.apply(&entry).is_ok() && central.append(&entry).is_err() {
+            // Not proper without what the first rows say today: then nothing is split.
+            trial = replaced(&evidence);
+            break;
         }
-        evidence = config.inference.look_again(trial.posterior(), &first, workspace);
     }
+    evidence = config.inference.look_again(trial.posterior(), &first, workspace);
     let replaced = central.append(&replace(evidence));
     debug_assert!(replaced.is_ok(), "{replaced:?}");
     central.remembered(|memory| memory.forget_first());
