@@ -163,17 +163,38 @@ fn join_nearest(points: &[f64], centres: &[f64], m: usize, nearest: &mut Vec<usi
     for some in points.chunks((PRODUCTS / k).max(1) * m) {
         products.resize(some.len() / m * k, 0.0);
         rows_times_parameters(some, centres, m, &mut products);
-        Arch::new().dispatch(
-            #[inline(always)]
-            || {
-                nearest.extend(products.chunks_exact_mut(k).map(|row| {
-                    row.iter_mut().zip(&half_norms).for_each(|(product, half_norm)| *product -= half_norm);
-                    let best = max_of(row);
-                    row.iter().position(|closeness| *closeness == best).unwrap_or(0)
-                }));
-            },
-        );
+        Arch::new().dispatch(Closest { products: &mut products, half_norms: &half_norms, nearest });
     }
+}
+
+/// Takes the closest of the centres from the products of some points with all of them.
+struct Closest<'a> {
+    products: &'a mut [f64],
+    half_norms: &'a [f64],
+    nearest: &'a mut Vec<usize>,
+}
+
+impl WithSimd for Closest<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let Self { products, half_norms, nearest } = self;
+        for row in products.chunks_exact_mut(half_norms.len()) {
+            row.iter_mut().zip(half_norms).for_each(|(product, half_norm)| *product -= half_norm);
+            let best = max_of(row);
+            nearest.push(position_of(row, best));
+        }
+    }
+}
+
+/// Where a value stands in a row; 0 where it does not.
+#[inline(always)]
+fn position_of(row: &[f64], value: f64) -> usize {
+    const TOGETHER: usize = 16;
+    let piece = |piece: &[f64]| piece.iter().fold(false, |any, other| any | (*other == value));
+    let first = row.chunks(TOGETHER).position(piece).unwrap_or(0) * TOGETHER;
+    row[first..].iter().position(|other| *other == value).map_or(0, |ix| first + ix)
 }
 
 fn move_to_means(points: &[f64], nearest: &[usize], m: usize, centres: &mut [f64]) {

@@ -20,6 +20,9 @@ pub(super) const MOST: usize = 8;
 /// Scores that are held at a time: they stay in the cache between the product and the choice.
 const SCORES: usize = 32_768;
 
+/// Scores that are compared at a time.
+const TOGETHER: usize = 16;
+
 /// The possible labels of each row. A row has [`MOST`] places, of which it uses the first ones.
 #[derive(Debug, Default)]
 pub(super) struct Labels {
@@ -73,15 +76,7 @@ impl Labels {
             let n = rows.len() / n_features;
             scores.resize(n * k, 0.0);
             rows_times_parameters(rows, phi, n_features, &mut scores);
-            Arch::new().dispatch(
-                #[inline(always)]
-                || {
-                    for (ix, row) in scores.chunks_exact_mut(k).enumerate() {
-                        row.iter_mut().zip(ln_weights).for_each(|(score, weight)| *score += weight);
-                        self.choose(first + ix, row);
-                    }
-                },
-            );
+            Arch::new().dispatch(Choose { labels: self, first, scores: &mut scores, ln_weights });
             first += n;
         }
         self.scores = scores;
@@ -92,8 +87,13 @@ impl Labels {
     pub(super) fn choose(&mut self, row: usize, scores: &[f64]) {
         let cut = max_of(scores) + LN_NEGLIGIBLE;
         self.chosen.clear();
-        let possible = scores.iter().enumerate().filter(|(_, score)| **score >= cut);
-        self.chosen.extend(possible.map(|(ix, score)| (*score, ix as u32)));
+        // Most are impossible: a few at a time are asked whether any of them is not.
+        for (piece, scores) in scores.chunks(TOGETHER).enumerate() {
+            if scores.iter().fold(false, |any, score| any | (*score >= cut)) {
+                let possible = (piece * TOGETHER..).zip(scores).filter(|(_, score)| **score >= cut);
+                self.chosen.extend(possible.map(|(ix, score)| (*score, ix as u32)));
+            }
+        }
         if self.chosen.len() > MOST {
             self.chosen.select_nth_unstable_by(MOST - 1, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
             self.chosen.truncate(MOST);
@@ -225,6 +225,28 @@ impl Labels {
             }
         }
         ByComponent { ends, rows }
+    }
+}
+
+/// The loop of [`Labels::assign`] for the registers of the machine.
+struct Choose<'a> {
+    labels: &'a mut Labels,
+    /// The first of the rows.
+    first: usize,
+    scores: &'a mut [f64],
+    ln_weights: &'a [f64],
+}
+
+impl WithSimd for Choose<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let Self { labels, first, scores, ln_weights } = self;
+        for (ix, row) in scores.chunks_exact_mut(ln_weights.len()).enumerate() {
+            row.iter_mut().zip(ln_weights).for_each(|(score, weight)| *score += weight);
+            labels.choose(first + ix, row);
+        }
     }
 }
 

@@ -55,10 +55,17 @@ impl<F: Family, P: Process> Overlapping<'_, F, P> {
     /// Pairs `(keep, end)` whose merges raise the objective, best first; no component is in two of them.
     pub(super) fn pairs(&self) -> Vec<(usize, usize)> {
         let k = self.totals.len() / self.family.n_features();
-        let alone: Vec<f64> = (0..k).map(|column| self.family.log_partition(&self.grown(column))).collect();
+        let mut joined = vec![0.0; self.family.n_features()];
+        let empty = self.family.log_partition(&joined);
+        let alone: Vec<f64> = (0..k)
+            .map(|column| {
+                joined.iter_mut().zip(self.of(column)).for_each(|(grown, s)| *grown = s * self.horizon);
+                self.family.log_partition(&joined)
+            })
+            .collect();
         let mut pairs = self.candidates();
         pairs.retain_mut(|pair| {
-            pair.gain = self.gain(pair, &alone);
+            pair.gain = self.gain(pair, &alone, empty, &mut joined);
             pair.gain > 0.0
         });
         pairs.sort_by(|a, b| b.gain.total_cmp(&a.gain).then((a.keep, a.end).cmp(&(b.keep, b.end))));
@@ -109,17 +116,20 @@ impl<F: Family, P: Process> Overlapping<'_, F, P> {
         pairs
     }
 
-    /// Statistics of a component if there were `horizon` times the data, all like those at hand.
-    fn grown(&self, column: usize) -> Vec<f64> {
+    /// Statistics of a component.
+    fn of(&self, column: usize) -> &[f64] {
         let f = self.family.n_features();
-        self.totals[column * f..(column + 1) * f].iter().map(|s| s * self.horizon).collect()
+        &self.totals[column * f..(column + 1) * f]
     }
 
-    fn gain(&self, pair: &Pair, alone: &[f64]) -> f64 {
-        let (a, b) = (self.grown(pair.keep), self.grown(pair.end));
-        let joined: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a + b).collect();
-        let empty = self.family.log_partition(&vec![0.0; a.len()]);
-        let likelihood = self.family.log_partition(&joined) + empty - alone[pair.keep] - alone[pair.end];
+    /// What a merge gains, given the log-partition of each component alone and of none, all for `horizon` times the data.
+    fn gain(&self, pair: &Pair, alone: &[f64], empty: f64, joined: &mut [f64]) -> f64 {
+        let (a, b) = (self.of(pair.keep), self.of(pair.end));
+        for ((joined, a), b) in joined.iter_mut().zip(a).zip(b) {
+            *joined = a * self.horizon + b * self.horizon;
+        }
+        let (count_a, count_b) = (a[0] * self.horizon, b[0] * self.horizon);
+        let likelihood = self.family.log_partition(joined) + empty - alone[pair.keep] - alone[pair.end];
         // The entropy only falls, so certain labels are the most that the other terms can give: most pairs end here.
         // What the last of them added is what its end takes away: the tangent at one fewer is exact.
         let all =
@@ -129,14 +139,14 @@ impl<F: Family, P: Process> Overlapping<'_, F, P> {
             self.process.score(&stats, all)
         };
         let certain = |count: f64| score(count, f64::NEG_INFINITY);
-        let at_most = certain(joined[0]) - certain(a[0]) - certain(b[0]);
+        let at_most = certain(joined[0]) - certain(count_a) - certain(count_b);
         if likelihood + at_most.max(0.0) <= 0.0 {
             return f64::NEG_INFINITY;
         }
         let [first, second, both] = self.labels(pair);
         let labels = score(joined[0], both.log_p_empty)
-            - score(a[0], first.log_p_empty)
-            - score(b[0], second.log_p_empty);
+            - score(count_a, first.log_p_empty)
+            - score(count_b, second.log_p_empty);
         likelihood + labels + both.label_entropy - first.label_entropy - second.label_entropy
     }
 

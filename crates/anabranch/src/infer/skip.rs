@@ -18,6 +18,9 @@ const WORTHWHILE: usize = 400;
 const BOUNDS: usize = 1 << 20;
 /// Where more than this share of the scores must be computed one by one, all of them at once are faster.
 const MOST_COMPUTED: f64 = 1.0 / 16.0;
+/// Components and rows that tell whether bounds will do.
+const ASKED: usize = 50;
+const ASKING: usize = 8;
 /// Bounds and scores are sums of hundreds of terms in different orders: this much is far more than they round.
 const ROUNDING: f64 = 1e-3;
 
@@ -43,6 +46,9 @@ impl Screen {
     ) -> bool {
         let (k, f, screen_len) = (known.len(), family.n_features(), family.screen_len());
         if k < WORTHWHILE || screen_len == 0 {
+            return false;
+        }
+        if !self.promises(features, known, family) {
             return false;
         }
         self.parameters.clear();
@@ -76,6 +82,52 @@ impl Screen {
             }
         }
         true
+    }
+
+    /// Whether the bounds are likely to rule most components out, judged by a few of both: preparing them all costs more
+    /// than the scores that they save where clusters overlap.
+    fn promises<F: Family>(&mut self, features: &[f64], known: &[Known<'_>], family: &F) -> bool {
+        let (f, screen_len) = (family.n_features(), family.screen_len());
+        let asked = known.iter().step_by(known.len() / ASKED).map(|(component, ln_weight)| {
+            let mut parameters = component.screen(family).to_vec();
+            parameters[0] += ln_weight;
+            parameters
+        });
+        let asked: Vec<Vec<f64>> = asked.collect();
+        let n_rows = features.len() / f;
+        self.features.resize(screen_len, 0.0);
+        let (mut needed, mut rows) = (0, 0);
+        for row in (0..n_rows).step_by(n_rows.div_ceil(ASKING)) {
+            let x = &features[row * f..(row + 1) * f];
+            let cut = Arch::new().dispatch(Best { x, known, family }) + LN_NEGLIGIBLE;
+            family.screen_features(x, &mut self.features);
+            let bound = |parameters: &Vec<f64>| -> f64 {
+                parameters.iter().zip(&self.features).map(|(a, b)| a * b).sum()
+            };
+            needed += asked.iter().filter(|parameters| bound(parameters) >= cut).count();
+            rows += 1;
+        }
+        needed as f64 <= MOST_COMPUTED * (rows * asked.len()) as f64
+    }
+}
+
+/// The best score of a row.
+struct Best<'a, F> {
+    x: &'a [f64],
+    known: &'a [Known<'a>],
+    family: &'a F,
+}
+
+impl<F: Family> WithSimd for Best<'_, F> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> f64 {
+        let mut best = f64::NEG_INFINITY;
+        for known in self.known {
+            best = best.max(score(simd, self.x, known, self.family));
+        }
+        best
     }
 }
 

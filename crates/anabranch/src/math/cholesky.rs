@@ -7,11 +7,12 @@
 //! ```
 //!
 //! The factor `U` is upper triangular in the same layout, so that a row of it is contiguous and every inner loop below
-//! runs along one. Matrices of 14 to 24 rows are inverted in whole vectors instead: there the rows of a triangle are too
+//! runs along one. Matrices of 14 to 24 rows are factored and inverted in whole vectors instead: there the rows of a triangle are too
 //! short for a loop each, and long enough for vectors.
 
 use pulp::{Arch, Simd, WithSimd};
 
+use super::log_product::LogProduct;
 use super::product::add_scaled;
 
 /// Numbers in the upper triangle of a `D × D` matrix.
@@ -32,8 +33,11 @@ const PIVOT_SHARE: f64 = 4.0 * f64::EPSILON;
 /// working precision.
 pub fn factor(dimensions: usize, matrix: &[f64], factor: &mut [f64]) -> Option<f64> {
     debug_assert_eq!(matrix.len(), packed_len(dimensions));
+    if Square::suits(dimensions) {
+        return Arch::new().dispatch(Factor { dimensions, matrix, factor });
+    }
     factor.copy_from_slice(matrix);
-    let mut ln_determinant = 0.0;
+    let mut determinant = LogProduct::default();
     let mut start = 0;
     for row in 0..dimensions {
         let len = dimensions - row;
@@ -43,7 +47,7 @@ pub fn factor(dimensions: usize, matrix: &[f64], factor: &mut [f64]) -> Option<f
         if !resolved {
             return None;
         }
-        ln_determinant += pivot.ln();
+        determinant.multiply(pivot);
         let root = pivot.sqrt();
         let inverse_root = 1.0 / root;
         current[0] = root;
@@ -53,7 +57,7 @@ pub fn factor(dimensions: usize, matrix: &[f64], factor: &mut [f64]) -> Option<f
         subtract_outer_product(&current[1..], below);
         start += len;
     }
-    Some(ln_determinant)
+    Some(determinant.ln())
 }
 
 /// `below −= v vᵀ` on the packed matrix of the remaining rows.
@@ -181,6 +185,47 @@ fn add_from<S: Simd>(simd: S, column: usize, share: f64, row: &[f64; SIDE], out:
         0 => add_scaled(simd, share, &row[..], &mut out[..]),
         1 => add_scaled(simd, share, &row[STEP..], &mut out[STEP..]),
         _ => add_scaled(simd, share, &row[2 * STEP..], &mut out[2 * STEP..]),
+    }
+}
+
+/// [`factor`] in whole vectors: row `i` of `U` is that of the matrix without what the rows above it account for.
+struct Factor<'a> {
+    dimensions: usize,
+    matrix: &'a [f64],
+    factor: &'a mut [f64],
+}
+
+impl WithSimd for Factor<'_> {
+    type Output = Option<f64>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Option<f64> {
+        let Self { dimensions, matrix, factor } = self;
+        let Square(mut u) = Square::unpack(dimensions, matrix);
+        let mut determinant = LogProduct::default();
+        let mut start = 0;
+        for row in 0..dimensions {
+            let (above, rest) = u.split_at_mut(row);
+            let current = &mut rest[0];
+            let diagonal = current[row];
+            for known in &*above {
+                add_from(simd, row, -known[row], known, current);
+            }
+            let pivot = current[row];
+            let resolved = pivot > PIVOT_SHARE * diagonal && pivot.is_finite();
+            if !resolved {
+                return None;
+            }
+            determinant.multiply(pivot);
+            let root = pivot.sqrt();
+            let inverse_root = 1.0 / root;
+            current[row..].iter_mut().for_each(|value| *value *= inverse_root);
+            current[row] = root;
+            let len = dimensions - row;
+            factor[start..start + len].copy_from_slice(&current[row..dimensions]);
+            start += len;
+        }
+        Some(determinant.ln())
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod cholesky;
 pub mod draw;
+mod log_product;
 pub mod log_sum_exp;
 pub mod product;
 pub mod softmax;

@@ -11,6 +11,8 @@
 
 use std::f64::consts::PI;
 
+use super::log_product::LogProduct;
+
 /// `log 2π`.
 pub const LN_2PI: f64 = 1.837_877_066_409_345_3;
 /// `log π`.
@@ -124,13 +126,12 @@ fn sum_over_halves(dimensions: usize, x: f64, chain: fn(usize, f64) -> f64) -> f
 /// `log Γ(x) + log Γ(x − 1) + … ` (n terms), climbing from the smallest by `Γ(y + 1) = yΓ(y)`: one log-gamma for all.
 fn ln_gamma_descending(n: usize, x: f64) -> f64 {
     let smallest = x - (n - 1) as f64;
-    let mut current = ln_gamma(smallest);
-    let mut sum = current;
+    let (mut current, mut all) = (LogProduct::default(), LogProduct::default());
     for step in 0..n - 1 {
-        current += (smallest + step as f64).ln();
-        sum += current;
+        current.multiply(smallest + step as f64);
+        all.multiply_by(&current);
     }
-    sum
+    n as f64 * ln_gamma(smallest) + all.ln()
 }
 
 /// `ψ(x) + ψ(x − 1) + …` (n terms), descending by `ψ(y) = ψ(y + 1) − 1/y`: one digamma for all.
