@@ -102,6 +102,7 @@ pub mod identify;
 pub mod infer;
 pub mod math;
 pub mod metric;
+mod parallel;
 pub mod posterior;
 pub mod process;
 mod sync;

@@ -5,7 +5,7 @@ mod support;
 
 use anabranch::batch::Batch;
 use anabranch::central::{BatchId, Central, Fold, Memory};
-use anabranch::engine::{Config, Schedule, run};
+use anabranch::engine::{Config, Schedule, bootstrap, finish, run};
 use anabranch::family::AnyFamily;
 use anabranch::identify::Identification;
 use anabranch::infer::Settings;
@@ -118,4 +118,23 @@ fn a_run_restored_from_stored_parts_equals_the_uninterrupted_one() {
     let whole = whole_run(&config);
     assert_eq!(fingerprint(whole.posterior()), fingerprint(done.posterior()));
     assert_eq!(whole.next_id(), done.next_id());
+}
+
+#[test]
+fn the_first_minibatch_and_the_end_are_the_same_on_any_number_of_threads() {
+    let Model { family, rows } = model("gaussian", 12, 9000, 11);
+    let whole = |threads: usize| {
+        let config = Config { workers: 1, bootstrap_rows: 7000, ..config(5, 1, threads) };
+        let central = Central::from_fold(Fold::new(family.clone(), process()));
+        let mut batches = vec![rows.head(7000)];
+        batches.extend(rows.tail(7000).pieces(250));
+        let mut source = batches.into_iter().enumerate();
+        bootstrap(&central, &mut source, &config, &mut ()).unwrap();
+        run(&central, &mut source, &config, &mut ()).unwrap();
+        finish(&central, &config);
+        fingerprint(central.checkpoint().posterior())
+    };
+    let one = whole(1);
+    assert_eq!(one, whole(2));
+    assert_eq!(one, whole(5));
 }

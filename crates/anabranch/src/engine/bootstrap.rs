@@ -5,6 +5,7 @@ use crate::batch::Minibatch;
 use crate::central::{Central, Entry};
 use crate::family::Conjugate;
 use crate::infer::{Inference, Outlook, PriorChoice};
+use crate::parallel;
 use crate::process::Process;
 
 /// Learns from the source's next minibatch on this thread, with its prior if it is to be estimated, and shows it to the
@@ -26,8 +27,10 @@ where
     let prior = central.snapshot();
     let outlook =
         if batch.n_rows() < config.bootstrap_rows { Outlook::Everything } else { Outlook::MoreToCome };
-    let mut workspace = I::Workspace::default();
-    let learned = config.inference.bootstrap(&prior, &batch, config.prior, outlook, &mut rng, &mut workspace);
+    let learned = parallel::on(config.threads, || {
+        let workspace = &mut I::Workspace::default();
+        config.inference.bootstrap(&prior, &batch, config.prior, outlook, &mut rng, workspace)
+    });
     if config.prior == PriorChoice::Estimated {
         let entry = Entry::Prior { family: learned.family, process: prior.process().clone() };
         central.append(&entry).expect("a prior is never void");

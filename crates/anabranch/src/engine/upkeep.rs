@@ -54,7 +54,7 @@ impl Upkeep {
 
 /// Ends a run whose stream has ended: the first rows again, the prior again, and every merge that the data support.
 /// Without upkeep there is nothing to do.
-pub fn finish<F: Conjugate, P: Process, I: Inference<F, P>>(
+pub(super) fn finish<F: Conjugate, P: Process, I: Inference<F, P>>(
     central: &Central<F, P, I::Batch>,
     config: &Config<I>,
 ) {

@@ -19,10 +19,19 @@ use super::mixture::Workspace;
 use super::{Increment, Settings};
 use crate::batch::Batch;
 use crate::family::Family;
+use crate::math::cholesky::with_scratch;
 use crate::math::log_sum_exp::log_sum_exp;
 use crate::math::special::{digamma, ln_gamma};
+use crate::parallel;
 use crate::posterior::{Evidence, Posterior};
 use crate::process::{LabelStatistics, Process};
+
+/// A column whose sums move by less than this share of its mass keeps its parameters: what they could gain is of the order
+/// of the square.
+const CONVERGED: f64 = 1e-3;
+
+/// Rows whose features are computed at a time.
+const ROWS: usize = 512;
 
 /// A component as the ascent sees it.
 #[derive(Clone, Debug)]
@@ -288,7 +297,8 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
     /// Alternates E- and M-steps until the objective stands still; ends after an M-step, with one consistent state.
     ///
     /// The first E-step looks at every component; the further ones at those that the first one left possible for a row: the
-    /// same coordinate ascent within those labels.
+    /// same coordinate ascent within those labels. Parameters of columns whose sums hardly move stay as they are, and so do
+    /// the labels of rows that know no other.
     pub(super) fn climb(&mut self, settings: &Settings, trace: &mut Vec<f64>) {
         let f = self.n_features();
         let enough = settings.absolute_tolerance * self.batch.mass();
@@ -297,12 +307,12 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             if iteration == 0 {
                 self.assign();
             } else {
-                let memory = &mut *self.memory;
-                memory.labels.assign_again(&memory.features, &memory.phi, &memory.ln_weights, f);
+                let Workspace { labels, features, phi, ln_weights, changed, .. } = &mut *self.memory;
+                labels.assign_again(features, phi, ln_weights, changed, f);
             }
             self.accumulate();
             let entropy = self.entropy();
-            let objective = entropy + self.maximise();
+            let objective = entropy + self.maximise_moved(Some(CONVERGED));
             trace.push(objective);
             if objective - last <= enough.max(settings.relative_tolerance * objective.abs()) {
                 break;
@@ -341,28 +351,54 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
     /// The second half of the M-step: parameters and weights that maximise the objective given `Δ`. Returns the
     /// objective without the entropy.
     pub(super) fn maximise(&mut self) -> f64 {
-        let f = self.n_features();
-        let family = self.posterior.family();
+        let (k, f) = (self.columns.len(), self.n_features());
         let memory = &mut *self.memory;
-        memory.phi.clear();
-        memory.phi.resize(self.columns.len() * f, 0.0);
-        memory.ln_weights.clear();
-        memory.stats.resize(f, 0.0);
-        let mut objective = 0.0;
-        for (ix, column) in self.columns.iter().enumerate() {
-            let sums = &memory.sums[ix * f..(ix + 1) * f];
+        memory.phi.resize(k * f, 0.0);
+        memory.anchors.resize(k * f, 0.0);
+        memory.ln_weights.resize(k, 0.0);
+        memory.terms.resize(k, 0.0);
+        memory.changed.resize(k, true);
+        self.maximise_moved(None)
+    }
+
+    /// The same for columns whose sums have moved by more than this share of their mass since their parameters were computed.
+    /// The objective is that of the parameters as they are: along the tangent for the others.
+    fn maximise_moved(&mut self, converged: Option<f64>) -> f64 {
+        let f = self.n_features();
+        let posterior = &*self.posterior;
+        let family = posterior.family();
+        let memory = &mut *self.memory;
+        let values = memory.sums.chunks_exact(f).zip(memory.anchors.chunks_exact_mut(f));
+        let parameters = memory.phi.chunks_exact_mut(f).zip(&mut memory.ln_weights);
+        let marks = memory.terms.iter_mut().zip(&mut memory.changed);
+        let columns = self.columns.iter().zip(values).zip(parameters).zip(marks);
+        parallel::each(columns, |(((column, (sums, anchor)), (phi, ln_weight)), (term, changed))| {
             let total = column.mass + sums[0].max(0.0);
-            memory.ln_weights.push(digamma(total));
-            objective += ln_gamma(total) - ln_gamma(column.mass);
-            memory.stats.copy_from_slice(sums);
-            if let Some(known) = column.known {
-                let before = &self.posterior.components()[known].evidence().stats;
-                memory.stats.iter_mut().zip(before).for_each(|(sum, s)| *sum += s);
+            let moved = sums.iter().zip(&*anchor).fold(0.0, |most: f64, (a, b)| most.max((a - b).abs()));
+            *changed = !converged.is_some_and(|share| moved <= share * total);
+            if !*changed {
+                return;
             }
-            let phi = &mut memory.phi[ix * f..(ix + 1) * f];
-            objective += family.expected_natural(&memory.stats, phi) - column.log_partition;
-        }
-        objective
+            anchor.copy_from_slice(sums);
+            *ln_weight = digamma(total);
+            *term = ln_gamma(total) - ln_gamma(column.mass) - column.log_partition;
+            *term += match column.known {
+                None => family.expected_natural(sums, phi),
+                Some(known) => with_scratch(f, |stats| {
+                    let before = &posterior.components()[known].evidence().stats;
+                    stats.iter_mut().zip(sums.iter().zip(before)).for_each(|(all, (a, b))| *all = a + b);
+                    family.expected_natural(stats, phi)
+                }),
+            };
+        });
+        let along = |ix: usize| -> f64 {
+            let range = ix * f..(ix + 1) * f;
+            let moved = memory.sums[range.clone()].iter().zip(&memory.anchors[range.clone()]);
+            let along: f64 = memory.phi[range].iter().zip(moved).map(|(p, (a, b))| p * (a - b)).sum();
+            along + memory.ln_weights[ix] * (memory.sums[ix * f] - memory.anchors[ix * f])
+        };
+        let terms = memory.terms.iter().zip(&memory.changed).enumerate();
+        terms.map(|(ix, (term, changed))| if *changed { *term } else { term + along(ix) }).sum()
     }
 
     /// Removes new components that hold less than `least` rows; their rows go back to the others in the climb that must
@@ -416,9 +452,11 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
 
 fn fill_features<F: Family>(family: &F, batch: &Batch, memory: &mut Workspace) {
     let f = family.n_features();
-    memory.features.clear();
     memory.features.resize(batch.n_rows() * f, 0.0);
-    for (row, out) in batch.rows().zip(memory.features.chunks_exact_mut(f)) {
-        family.features(row, out);
-    }
+    let values = batch.values().chunks(ROWS * batch.dimensions().max(1));
+    parallel::each(values.zip(memory.features.chunks_mut(ROWS * f)), |(rows, out)| {
+        for (row, out) in rows.chunks_exact(batch.dimensions()).zip(out.chunks_exact_mut(f)) {
+            family.features(row, out);
+        }
+    });
 }

@@ -18,6 +18,7 @@ use crate::family::Family;
 use crate::math::draw::draw_proportional;
 use crate::math::product::{rows_times_parameters, squared_distance};
 use crate::math::softmax::max_of;
+use crate::parallel;
 use crate::process::Process;
 
 /// Known components whose exact density is asked before a row counts as novel: those that its row of the E-step prefers.
@@ -158,20 +159,21 @@ fn join_nearest(points: &[f64], centres: &[f64], m: usize, nearest: &mut Vec<usi
     let k = centres.len() / m;
     let half_norms: Vec<f64> =
         centres.chunks_exact(m).map(|c| 0.5 * c.iter().map(|v| v * v).sum::<f64>()).collect();
-    nearest.clear();
-    let mut products = Vec::new();
-    for some in points.chunks((PRODUCTS / k).max(1) * m) {
-        products.resize(some.len() / m * k, 0.0);
-        rows_times_parameters(some, centres, m, &mut products);
-        Arch::new().dispatch(Closest { products: &mut products, half_norms: &half_norms, nearest });
-    }
+    nearest.resize(points.len() / m, 0);
+    let at_a_time = (PRODUCTS / k).max(1);
+    parallel::each(points.chunks(at_a_time * m).zip(nearest.chunks_mut(at_a_time)), |(some, nearest)| {
+        parallel::with_buffer(nearest.len() * k, |products| {
+            rows_times_parameters(some, centres, m, products);
+            Arch::new().dispatch(Closest { products, half_norms: &half_norms, nearest });
+        });
+    });
 }
 
 /// Takes the closest of the centres from the products of some points with all of them.
 struct Closest<'a> {
     products: &'a mut [f64],
     half_norms: &'a [f64],
-    nearest: &'a mut Vec<usize>,
+    nearest: &'a mut [usize],
 }
 
 impl WithSimd for Closest<'_> {
@@ -180,10 +182,9 @@ impl WithSimd for Closest<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) {
         let Self { products, half_norms, nearest } = self;
-        for row in products.chunks_exact_mut(half_norms.len()) {
+        for (row, nearest) in products.chunks_exact_mut(half_norms.len()).zip(nearest) {
             row.iter_mut().zip(half_norms).for_each(|(product, half_norm)| *product -= half_norm);
-            let best = max_of(row);
-            nearest.push(position_of(row, best));
+            *nearest = position_of(row, max_of(row));
         }
     }
 }

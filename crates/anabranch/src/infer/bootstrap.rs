@@ -13,10 +13,12 @@ use rand::Rng;
 use std::sync::Arc;
 
 use super::ascent::Ascent;
+use super::birth::Births;
 use super::{Increment, Settings, Workspace, birth, upkeep};
 use crate::batch::Batch;
 use crate::family::{Family, Partition};
 use crate::identify::ComponentId;
+use crate::parallel;
 use crate::posterior::{Component, Evidence, Posterior};
 use crate::process::{LabelStatistics, Population, Process};
 
@@ -127,37 +129,42 @@ pub fn bootstrap<F: Family, P: Process>(
         let increment = Increment { base: prior.version(), mass: 0.0, existing: vec![], new: vec![] };
         return Bootstrap { family: prior.family().clone(), increment, rounds: 0, objective: 0.0 };
     }
-    let mut learn = |prior: &Posterior<F, P>, batch: &Batch, start: Start, seeds: usize| {
-        stage(prior, batch, settings, Plan { choice, start, outlook, seeds }, rng, workspace)
+    let mut best_of = |prior: &Posterior<F, P>, batch: &Batch, tries: Vec<(Start, usize)>| {
+        let seeded: Vec<Seeded> = tries
+            .into_iter()
+            .map(|(start, seeds)| {
+                seed(prior, batch, settings, Plan { choice, start, outlook, seeds }, rng, workspace)
+            })
+            .collect();
+        let found = parallel::map(seeded.into_iter(), |seeded| {
+            grow(prior, seeded, settings, &mut Workspace::default())
+        });
+        // Of equal ones the first.
+        let better = |best: Bootstrap<F>, other: Bootstrap<F>| {
+            if other.objective > best.objective { other } else { best }
+        };
+        found.into_iter().reduce(better).expect("there is a try")
     };
     let scout = batch.head(SCOUT_ROWS);
     let many = (scout.n_rows() / ROWS_PER_SEED).max(LEAST_SEEDS);
-    let mut found = learn(prior, &scout, Start::Prior, many);
+    let mut tries = vec![(Start::Prior, many)];
     if choice == PriorChoice::Estimated {
-        let tries = FEW_SEEDS.into_iter().filter(|few| *few < many).map(|few| (Start::Prior, few));
-        for (start, seeds) in tries.chain([(Start::Pieces, many)]) {
-            let other = learn(prior, &scout, start, seeds);
-            if other.objective > found.objective {
-                found = other;
-            }
-        }
+        tries.extend(FEW_SEEDS.into_iter().filter(|few| *few < many).map(|few| (Start::Prior, few)));
+        tries.push((Start::Pieces, many));
     }
+    let found = best_of(prior, &scout, tries);
     let clusters = found.increment.new.len();
     let mut better = Posterior::prior(found.family, prior.process().clone());
     better.version = prior.version();
     let most = (MOST_FEATURES / prior.family().n_features()).max(LEAST_ROWS);
     let rows = batch.head((ROWS_PER_CLUSTER * clusters).max(LEAST_ROWS).min(most));
     let few = (SEEDS_PER_CLUSTER * clusters).min(rows.n_rows() / LEAST_ROWS_PER_SEED).max(LEAST_SEEDS);
-    let mut found = learn(&better, &rows, Start::Prior, few);
     // Where clusters are few, or rows, other numbers of seeds cost little.
     let others =
         FEW_SEEDS.into_iter().filter(|seeds| *seeds < few && few <= FEW_CLUSTERS * SEEDS_PER_CLUSTER);
-    for seeds in others.chain((rows.n_rows() <= SCOUT_ROWS && many > few).then_some(many)) {
-        let other = learn(&better, &rows, Start::Prior, seeds);
-        if other.objective > found.objective {
-            found = other;
-        }
-    }
+    let others = others.chain((rows.n_rows() <= SCOUT_ROWS && many > few).then_some(many));
+    let tries = std::iter::once(few).chain(others).map(|seeds| (Start::Prior, seeds));
+    let mut found = best_of(&better, &rows, tries.collect());
     join_rest(&mut found, prior, batch, rows.n_rows(), workspace);
     found
 }
@@ -213,26 +220,46 @@ pub(super) fn split_stage<F: Family, P: Process>(
     workspace: &mut Workspace,
 ) -> Bootstrap<F> {
     let plan = Plan { choice: PriorChoice::Given, start: Start::Prior, outlook: Outlook::Everything, seeds };
-    stage(prior, batch, settings, plan, rng, workspace)
+    let seeded = seed(prior, batch, settings, plan, rng, workspace);
+    grow(prior, seeded, settings, workspace)
 }
 
-fn stage<F: Family, P: Process>(
+/// Rows with the pieces around the seeds that a stage starts from.
+struct Seeded {
+    plan: Plan,
+    batch: Batch,
+    births: Births,
+}
+
+/// Draws the seeds of a stage: all that is random about it.
+fn seed<F: Family, P: Process>(
     prior: &Posterior<F, P>,
     batch: &Batch,
     settings: &Settings,
-    Plan { choice, start, outlook, seeds }: Plan,
+    plan: Plan,
     rng: &mut impl Rng,
     workspace: &mut Workspace,
-) -> Bootstrap<F> {
-    let mut family = prior.family().clone();
-    let least = prior.process().least_count();
-    let settings = Settings { max_new: seeds, max_iterations: ITERATIONS_PER_ROUND, ..settings.clone() };
+) -> Seeded {
+    let settings = Settings { max_new: plan.seeds, ..settings.clone() };
     let mut births = birth::propose(&Ascent::start(prior, batch, workspace), &settings, rng);
     // Rows of the same piece stand together: then most components are impossible for most blocks of rows.
     births.novel.sort_by_key(|novel| novel.component);
     let order: Vec<usize> = births.novel.iter().map(|novel| novel.row).collect();
     births.novel.iter_mut().enumerate().for_each(|(ix, novel)| novel.row = ix);
-    let batch = &batch.select(&order);
+    Seeded { plan, batch: batch.select(&order), births }
+}
+
+/// Carries a stage out.
+fn grow<F: Family, P: Process>(
+    prior: &Posterior<F, P>,
+    Seeded { plan: Plan { choice, start, outlook, .. }, batch, births }: Seeded,
+    settings: &Settings,
+    workspace: &mut Workspace,
+) -> Bootstrap<F> {
+    let mut family = prior.family().clone();
+    let least = prior.process().least_count();
+    let settings = Settings { max_iterations: ITERATIONS_PER_ROUND, ..settings.clone() };
+    let batch = &batch;
     let mut ascent = Ascent::start(prior, batch, workspace);
     ascent.open(&births);
     if start == Start::Pieces {

@@ -13,12 +13,16 @@ use pulp::{Arch, Simd, WithSimd};
 use crate::batch::Batch;
 use crate::math::product::{add_scaled, dot, rows_times_parameters};
 use crate::math::softmax::{LN_NEGLIGIBLE, max_of, softmax_row};
+use crate::parallel;
 
 /// Components that a row can belong to, at most.
 pub(super) const MOST: usize = 8;
 
 /// Scores that are held at a time: they stay in the cache between the product and the choice.
 const SCORES: usize = 32_768;
+
+/// Rows that are looked at again at a time.
+const ROWS: usize = 512;
 
 /// Scores that are compared at a time.
 const TOGETHER: usize = 16;
@@ -30,8 +34,14 @@ pub(super) struct Labels {
     probabilities: Vec<f64>,
     used: Vec<u8>,
     ln_totals: Vec<f64>,
-    scores: Vec<f64>,
-    chosen: Vec<(f64, u32)>,
+}
+
+/// The labels of some rows in turn.
+struct Block<'a> {
+    components: &'a mut [u32],
+    probabilities: &'a mut [f64],
+    used: &'a mut [u8],
+    ln_totals: &'a mut [f64],
 }
 
 impl Labels {
@@ -69,65 +79,62 @@ impl Labels {
         if k == 0 {
             return;
         }
-        let mut scores = std::mem::take(&mut self.scores);
         let rows_at_a_time = (SCORES / k).clamp(16, 512);
-        let mut first = 0;
-        for rows in features.chunks(rows_at_a_time * n_features) {
-            let n = rows.len() / n_features;
-            scores.resize(n * k, 0.0);
-            rows_times_parameters(rows, phi, n_features, &mut scores);
-            Arch::new().dispatch(Choose { labels: self, first, scores: &mut scores, ln_weights });
-            first += n;
-        }
-        self.scores = scores;
+        let blocks = self.blocks(rows_at_a_time).zip(features.chunks(rows_at_a_time * n_features));
+        parallel::each(blocks, |(labels, rows)| {
+            parallel::with_buffer(rows.len() / n_features * k, |scores| {
+                rows_times_parameters(rows, phi, n_features, scores);
+                Arch::new().dispatch(Choose { labels, scores, ln_weights });
+            });
+        });
+    }
+
+    /// The labels in pieces of so many rows.
+    fn blocks(&mut self, n_rows: usize) -> impl Iterator<Item = Block<'_>> {
+        let labels =
+            self.components.chunks_mut(n_rows * MOST).zip(self.probabilities.chunks_mut(n_rows * MOST));
+        let rows = self.used.chunks_mut(n_rows).zip(self.ln_totals.chunks_mut(n_rows));
+        labels.zip(rows).map(|((components, probabilities), (used, ln_totals))| Block {
+            components,
+            probabilities,
+            used,
+            ln_totals,
+        })
     }
 
     /// Takes the labels of a row from the scores of all components.
     #[inline(always)]
     pub(super) fn choose(&mut self, row: usize, scores: &[f64]) {
-        let cut = max_of(scores) + LN_NEGLIGIBLE;
-        self.chosen.clear();
-        // Most are impossible: a few at a time are asked whether any of them is not.
-        for (piece, scores) in scores.chunks(TOGETHER).enumerate() {
-            if scores.iter().fold(false, |any, score| any | (*score >= cut)) {
-                let possible = (piece * TOGETHER..).zip(scores).filter(|(_, score)| **score >= cut);
-                self.chosen.extend(possible.map(|(ix, score)| (*score, ix as u32)));
-            }
-        }
-        if self.chosen.len() > MOST {
-            self.chosen.select_nth_unstable_by(MOST - 1, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-            self.chosen.truncate(MOST);
-        }
-        let places = row * MOST..row * MOST + self.chosen.len();
-        self.used[row] = self.chosen.len() as u8;
-        let components = self.components[places.clone()].iter_mut();
-        for ((component, probability), (score, ix)) in
-            components.zip(&mut self.probabilities[places.clone()]).zip(&self.chosen)
-        {
-            (*component, *probability) = (*ix, *score);
-        }
-        self.ln_totals[row] = softmax_row(&mut self.probabilities[places]);
+        let Self { components, probabilities, used, ln_totals } = self;
+        Block { components, probabilities, used, ln_totals }.choose(row, scores);
     }
-
-    /// The E-step over the labels that are possible.
+    /// The E-step over the labels that are possible, for rows of which the parameters of a label have `changed`.
     pub(super) fn assign_again(
         &mut self,
         features: &[f64],
         phi: &[f64],
         ln_weights: &[f64],
+        changed: &[bool],
         n_features: usize,
     ) {
-        Arch::new().dispatch(AssignAgain { labels: self, features, phi, ln_weights, n_features });
+        let blocks = self.blocks(ROWS).zip(features.chunks(ROWS * n_features));
+        parallel::each(blocks, |(labels, features)| {
+            Arch::new().dispatch(AssignAgain { labels, features, phi, ln_weights, changed, n_features });
+        });
     }
 
-    /// The M-step's sums: `sums (k × f) += Σ_j w_j r_jk T(x_j)`.
+    /// The M-step's sums: `sums (k × f) += Σ_j w_j r_jk T(x_j)`, over the rows in their order.
     pub(super) fn accumulate(&self, features: &[f64], batch: &Batch, n_features: usize, sums: &mut [f64]) {
-        Arch::new().dispatch(Accumulate {
-            labels: self,
-            features,
-            weights: batch.weights(),
-            n_features,
-            sums,
+        let (labels, weights) = (self, batch.weights());
+        if !parallel::shared() {
+            Arch::new().dispatch(Accumulate { labels, features, weights, n_features, sums });
+            return;
+        }
+        // The same terms in the same order, component by component.
+        let by_component = self.by_component(sums.len() / n_features);
+        parallel::each(sums.chunks_exact_mut(n_features).enumerate(), |(ix, sum)| {
+            let rows = by_component.of(ix);
+            Arch::new().dispatch(AccumulateOne { rows, features, weights, n_features, sum });
         });
     }
 
@@ -228,11 +235,71 @@ impl Labels {
     }
 }
 
+impl Block<'_> {
+    /// [`Labels::choose`] for a row of these.
+    #[inline(always)]
+    fn choose(&mut self, row: usize, scores: &[f64]) {
+        let cut = max_of(scores) + LN_NEGLIGIBLE;
+        let mut chosen = Chosen::default();
+        // Most are impossible: a few at a time are asked whether any of them is not.
+        for (piece, scores) in scores.chunks(TOGETHER).enumerate() {
+            let cut = cut.max(chosen.least_of_all());
+            if scores.iter().fold(false, |any, score| any | (*score >= cut)) {
+                for (ix, score) in scores.iter().enumerate().filter(|(_, score)| **score >= cut) {
+                    chosen.add(*score, (piece * TOGETHER + ix) as u32);
+                }
+            }
+        }
+        let places = row * MOST..row * MOST + chosen.used;
+        self.used[row] = chosen.used as u8;
+        self.components[places.clone()].copy_from_slice(&chosen.components[..chosen.used]);
+        self.probabilities[places.clone()].copy_from_slice(&chosen.scores[..chosen.used]);
+        self.ln_totals[row] = softmax_row(&mut self.probabilities[places]);
+    }
+}
+
+/// The largest scores so far, of at most [`MOST`] components.
+#[derive(Default)]
+struct Chosen {
+    scores: [f64; MOST],
+    components: [u32; MOST],
+    used: usize,
+    /// Where the least of them is, when all places are taken.
+    least: usize,
+}
+
+impl Chosen {
+    /// What a score must exceed to find a place.
+    #[inline(always)]
+    fn least_of_all(&self) -> f64 {
+        if self.used < MOST { f64::NEG_INFINITY } else { self.scores[self.least] }
+    }
+
+    /// Takes a score in, if it is among the largest. Of equal ones the first stays.
+    #[inline(always)]
+    fn add(&mut self, score: f64, component: u32) {
+        let place = if self.used < MOST {
+            self.used += 1;
+            self.used - 1
+        } else if score > self.scores[self.least] {
+            self.least
+        } else {
+            return;
+        };
+        (self.scores[place], self.components[place]) = (score, component);
+        if self.used == MOST {
+            self.least = (1..MOST).fold(0, |least, ix| {
+                // Of two equal ones the later component goes first.
+                let before = (self.scores[least], std::cmp::Reverse(self.components[least]));
+                if (self.scores[ix], std::cmp::Reverse(self.components[ix])) < before { ix } else { least }
+            });
+        }
+    }
+}
+
 /// The loop of [`Labels::assign`] for the registers of the machine.
 struct Choose<'a> {
-    labels: &'a mut Labels,
-    /// The first of the rows.
-    first: usize,
+    labels: Block<'a>,
     scores: &'a mut [f64],
     ln_weights: &'a [f64],
 }
@@ -242,20 +309,21 @@ impl WithSimd for Choose<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) {
-        let Self { labels, first, scores, ln_weights } = self;
+        let Self { mut labels, scores, ln_weights } = self;
         for (ix, row) in scores.chunks_exact_mut(ln_weights.len()).enumerate() {
             row.iter_mut().zip(ln_weights).for_each(|(score, weight)| *score += weight);
-            labels.choose(first + ix, row);
+            labels.choose(ix, row);
         }
     }
 }
 
 /// The loop of [`Labels::assign_again`] for the registers of the machine.
 struct AssignAgain<'a> {
-    labels: &'a mut Labels,
+    labels: Block<'a>,
     features: &'a [f64],
     phi: &'a [f64],
     ln_weights: &'a [f64],
+    changed: &'a [bool],
     n_features: usize,
 }
 
@@ -264,9 +332,12 @@ impl WithSimd for AssignAgain<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { labels, features, phi, ln_weights, n_features } = self;
+        let Self { labels, features, phi, ln_weights, changed, n_features } = self;
         for (row, x) in features.chunks_exact(n_features).enumerate() {
             let places = row * MOST..row * MOST + usize::from(labels.used[row]);
+            if !labels.components[places.clone()].iter().any(|ix| changed[*ix as usize]) {
+                continue;
+            }
             let probabilities = &mut labels.probabilities[places.clone()];
             for (ix, out) in labels.components[places].iter().zip(probabilities.iter_mut()) {
                 let ix = *ix as usize;
@@ -298,6 +369,29 @@ impl WithSimd for Accumulate<'_> {
                 let sum = &mut sums[ix * n_features..(ix + 1) * n_features];
                 add_scaled(simd, weight * probability, x, sum);
             }
+        }
+    }
+}
+
+/// The sums of one component, in the order of the rows as in [`Accumulate`].
+struct AccumulateOne<'a> {
+    rows: &'a [(u32, f64)],
+    features: &'a [f64],
+    weights: Option<&'a [f64]>,
+    n_features: usize,
+    sum: &'a mut [f64],
+}
+
+impl WithSimd for AccumulateOne<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { rows, features, weights, n_features, sum } = self;
+        for (row, probability) in rows.iter().filter(|(_, probability)| *probability > 0.0) {
+            let row = *row as usize;
+            let weight = weights.map_or(1.0, |weights| weights[row]);
+            add_scaled(simd, weight * probability, &features[row * n_features..(row + 1) * n_features], sum);
         }
     }
 }
@@ -390,7 +484,7 @@ mod tests {
         let mut labels = Labels::default();
         labels.assign(&features, &phi, &ln_weights, f);
         let before = dense(&labels, k);
-        labels.assign_again(&features, &phi, &ln_weights, f);
+        labels.assign_again(&features, &phi, &ln_weights, &vec![true; k], f);
         assert!(dense(&labels, k).iter().zip(&before).all(|(a, b)| (a - b).abs() < ROUNDING));
     }
 

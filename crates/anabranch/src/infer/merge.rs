@@ -14,7 +14,9 @@
 
 use super::labels::ByComponent;
 use crate::family::Family;
+use crate::math::cholesky::with_scratch;
 use crate::math::product::rows_times_parameters;
+use crate::parallel;
 use crate::process::{LabelStatistics, Population, Process};
 
 /// Partners that are tried for each component: the ones that explain its rows best.
@@ -38,7 +40,7 @@ pub(super) struct Overlapping<'a, F, P> {
     /// The rows of each component.
     pub(super) labels: &'a ByComponent,
     /// How many data a row stands for.
-    pub(super) row_weight: &'a dyn Fn(usize) -> f64,
+    pub(super) row_weight: &'a (dyn Fn(usize) -> f64 + Sync),
     /// Weight of the data.
     pub(super) observations: f64,
     /// Times the data that a merge must be right for.
@@ -55,19 +57,19 @@ impl<F: Family, P: Process> Overlapping<'_, F, P> {
     /// Pairs `(keep, end)` whose merges raise the objective, best first; no component is in two of them.
     pub(super) fn pairs(&self) -> Vec<(usize, usize)> {
         let k = self.totals.len() / self.family.n_features();
-        let mut joined = vec![0.0; self.family.n_features()];
-        let empty = self.family.log_partition(&joined);
-        let alone: Vec<f64> = (0..k)
-            .map(|column| {
-                joined.iter_mut().zip(self.of(column)).for_each(|(grown, s)| *grown = s * self.horizon);
-                self.family.log_partition(&joined)
+        let f = self.family.n_features();
+        let empty = self.family.log_partition(&vec![0.0; f]);
+        let alone = parallel::map(0..k, |column| {
+            with_scratch(f, |grown| {
+                grown.iter_mut().zip(self.of(column)).for_each(|(grown, s)| *grown = s * self.horizon);
+                self.family.log_partition(grown)
             })
-            .collect();
-        let mut pairs = self.candidates();
-        pairs.retain_mut(|pair| {
-            pair.gain = self.gain(pair, &alone, empty, &mut joined);
-            pair.gain > 0.0
         });
+        let mut pairs = self.candidates();
+        parallel::each(pairs.iter_mut(), |pair| {
+            pair.gain = with_scratch(f, |joined| self.gain(pair, &alone, empty, joined));
+        });
+        pairs.retain(|pair| pair.gain > 0.0);
         pairs.sort_by(|a, b| b.gain.total_cmp(&a.gain).then((a.keep, a.end).cmp(&(b.keep, b.end))));
         let mut busy = vec![false; k];
         // A pair's gain holds for the state it was computed in: each component takes part in one merge a round.

@@ -21,7 +21,11 @@ pub struct Workspace {
     pub(super) screen: Screen,
     pub(super) sums: Vec<f64>,
     pub(super) ln_weights: Vec<f64>,
-    pub(super) stats: Vec<f64>,
+    /// For each column, the sums that its parameters were computed from, its term of the objective there, and whether that was
+    /// in the last M-step.
+    pub(super) anchors: Vec<f64>,
+    pub(super) terms: Vec<f64>,
+    pub(super) changed: Vec<bool>,
 }
 
 /// How the ascent went.

@@ -10,6 +10,7 @@ use crate::batch::Batch;
 use crate::family::{Family, Partition};
 use crate::identify::ComponentId;
 use crate::math::special::digamma;
+use crate::parallel;
 use crate::posterior::{Evidence, Posterior};
 use crate::process::Process;
 
@@ -144,9 +145,7 @@ fn labels<F: Family, P: Process>(
         .map(|ix| digamma(posterior.process().existing_mass(&posterior.components()[*ix].evidence().labels)))
         .collect();
     let mut features = vec![0.0; sample.n_rows() * f];
-    for (row, out) in sample.rows().zip(features.chunks_exact_mut(f)) {
-        family.features(row, out);
-    }
+    parallel::each(sample.rows().zip(features.chunks_exact_mut(f)), |(row, out)| family.features(row, out));
     let mut labels = Labels::default();
     labels.assign(&features, phi, &ln_weights, f);
     labels

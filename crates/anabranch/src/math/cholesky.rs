@@ -171,10 +171,20 @@ impl Square {
         let mut start = 0;
         for (row, out) in square.0[..dimensions].iter_mut().enumerate() {
             let len = dimensions - row;
-            out[row..dimensions].copy_from_slice(&packed[start..start + len]);
+            copy(&packed[start..start + len], &mut out[row..dimensions]);
             start += len;
         }
         square
+    }
+}
+
+/// Copies a few numbers: rows of a triangle are too short for a call each.
+#[inline(always)]
+fn copy(from: &[f64], to: &mut [f64]) {
+    let ((from, rest), (to, to_rest)) = (from.as_chunks::<4>(), to.as_chunks_mut::<4>());
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    for (to, from) in to_rest.iter_mut().zip(rest).take(3) {
+        *to = *from;
     }
 }
 
@@ -222,7 +232,7 @@ impl WithSimd for Factor<'_> {
             current[row..].iter_mut().for_each(|value| *value *= inverse_root);
             current[row] = root;
             let len = dimensions - row;
-            factor[start..start + len].copy_from_slice(&current[row..dimensions]);
+            copy(&current[row..dimensions], &mut factor[start..start + len]);
             start += len;
         }
         Some(determinant.ln())
@@ -266,7 +276,7 @@ impl WithSimd for Invert<'_> {
             for column in row..dimensions {
                 add_from(simd, row, v[row][column], &columns[column], &mut sum);
             }
-            factor[start..start + len].copy_from_slice(&sum[row..dimensions]);
+            copy(&sum[row..dimensions], &mut factor[start..start + len]);
             start += len;
         }
     }
