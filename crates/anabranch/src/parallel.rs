@@ -8,7 +8,7 @@
 use std::cell::Cell;
 
 use rayon::ThreadPoolBuilder;
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 
 /// Runs `work` with this many threads for the loops inside it.
 pub(crate) fn on<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> R {
@@ -27,10 +27,15 @@ pub(crate) fn shared() -> bool {
     rayon::current_thread_index().is_some() && rayon::current_num_threads() > 1
 }
 
-/// Does `work` for each item, in any order.
-pub(crate) fn each<T: Send>(items: impl Iterator<Item = T>, work: impl Fn(T) + Sync + Send) {
+/// Pieces to divide a loop into whose every piece costs something beside its share.
+pub(crate) fn pieces() -> usize {
+    if shared() { 2 * rayon::current_num_threads() } else { 1 }
+}
+
+/// Does `work` for each item, in any order. Fewer than `together` of them are not worth another thread.
+pub(crate) fn each<T: Send>(items: impl Iterator<Item = T>, together: usize, work: impl Fn(T) + Sync + Send) {
     if shared() {
-        items.collect::<Vec<T>>().into_par_iter().for_each(work);
+        items.collect::<Vec<T>>().into_par_iter().with_min_len(together).for_each(work);
     } else {
         items.for_each(work);
     }
@@ -72,7 +77,7 @@ mod tests {
         for threads in [0, 1, 3] {
             let (doubled, flags) = on(threads, || {
                 let mut flags = vec![false; 100];
-                each(flags.iter_mut(), |flag| *flag = true);
+                each(flags.iter_mut(), 3, |flag| *flag = true);
                 (map(0..100, |ix| 2 * ix), flags)
             });
             assert_eq!(doubled, (0..100).map(|ix| 2 * ix).collect::<Vec<_>>());

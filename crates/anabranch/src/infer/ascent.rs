@@ -16,6 +16,7 @@ use super::birth::Births;
 use super::labels::Labels;
 use super::merge::Overlapping;
 use super::mixture::Workspace;
+use super::skip::{Known, Screen};
 use super::{Increment, Settings};
 use crate::batch::Batch;
 use crate::family::Family;
@@ -29,6 +30,9 @@ use crate::process::{LabelStatistics, Process};
 /// A column whose sums move by less than this share of its mass keeps its parameters: what they could gain is of the order
 /// of the square.
 const CONVERGED: f64 = 1e-3;
+
+/// Columns that are worth a thread.
+const COLUMNS: usize = 8;
 
 /// Rows whose features are computed at a time.
 const ROWS: usize = 512;
@@ -58,23 +62,27 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         fill_features(posterior.family(), batch, memory);
         memory.phi.clear();
         memory.ln_weights.clear();
-        let mut columns = Vec::with_capacity(posterior.components().len());
-        let mut known = Vec::with_capacity(posterior.components().len());
+        let mut columns = std::mem::take(&mut memory.columns);
+        columns.clear();
+        let family = posterior.family();
         for (ix, component) in posterior.components().iter().enumerate() {
             let mass = posterior.process().existing_mass(&component.evidence().labels);
             if mass > 0.0 {
-                let log_partition = component.expectation(posterior.family()).log_partition;
-                known.push((&**component, digamma(mass)));
+                let log_partition = component.expectation(family).log_partition;
+                memory.ln_weights.push(digamma(mass));
                 columns.push(Column { known: Some(ix), mass, log_partition });
             }
         }
-        let skipped = memory.screen.assign(&mut memory.labels, &memory.features, &known, posterior.family());
+        let components = columns.iter().filter_map(|column| Some(&*posterior.components()[column.known?]));
+        let skipped = Screen::suits(columns.len(), family) && {
+            let known: Vec<Known<'_>> = components.clone().zip(memory.ln_weights.iter().copied()).collect();
+            memory.screen.assign(&mut memory.labels, &memory.features, &known, family)
+        };
+        if !skipped {
+            components.for_each(|component| memory.phi.extend_from_slice(&component.expectation(family).phi));
+        }
         let mut ascent = Self { posterior: Cow::Borrowed(posterior), batch, memory, columns };
         if !skipped {
-            for (component, ln_weight) in known {
-                ascent.memory.phi.extend_from_slice(&component.expectation(posterior.family()).phi);
-                ascent.memory.ln_weights.push(ln_weight);
-            }
             ascent.assign();
         }
         ascent.forget_untouched();
@@ -252,28 +260,37 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
 
     /// Drops the columns of components that no row can belong to, so that the ascent never looks at them again.
     fn forget_untouched(&mut self) {
-        let touched = self.memory.labels.touched(self.columns.len());
+        let mut touched = std::mem::take(&mut self.memory.flags);
+        self.memory.labels.touched(self.columns.len(), &mut touched);
         self.keep(&touched);
+        self.memory.flags = touched;
     }
 
     /// Keeps the flagged columns of the labels and sums; parameters are stale afterwards.
     fn keep(&mut self, flags: &[bool]) {
-        let k = flags.len();
-        let kept: Vec<usize> = (0..k).filter(|&ix| flags[ix]).collect();
-        if kept.len() == k {
+        if flags.iter().all(|flag| *flag) {
             return;
         }
         let f = self.n_features();
-        if self.memory.sums.len() == k * f {
-            for (to, from) in kept.iter().enumerate() {
-                self.memory.sums.copy_within(from * f..(from + 1) * f, to * f);
+        let memory = &mut *self.memory;
+        let has_sums = memory.sums.len() == flags.len() * f;
+        memory.names.clear();
+        let mut kept = 0;
+        for (ix, flag) in flags.iter().enumerate() {
+            memory.names.push(flag.then_some(kept));
+            if *flag {
+                if has_sums {
+                    memory.sums.copy_within(ix * f..(ix + 1) * f, kept * f);
+                }
+                kept += 1;
             }
-            self.memory.sums.truncate(kept.len() * f);
         }
-        let mut names = vec![None; k];
-        kept.iter().enumerate().for_each(|(to, from)| names[*from] = Some(to));
-        self.memory.labels.rename(&names);
-        self.columns = kept.iter().map(|&ix| self.columns[ix].clone()).collect();
+        if has_sums {
+            memory.sums.truncate(kept * f);
+        }
+        memory.labels.rename(&memory.names);
+        let mut flags = flags.iter();
+        self.columns.retain(|_| flags.next().is_some_and(|flag| *flag));
     }
 
     /// Adds the columns of proposed components: a novel row gives its new one the probability of being new.
@@ -372,25 +389,29 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         let parameters = memory.phi.chunks_exact_mut(f).zip(&mut memory.ln_weights);
         let marks = memory.terms.iter_mut().zip(&mut memory.changed);
         let columns = self.columns.iter().zip(values).zip(parameters).zip(marks);
-        parallel::each(columns, |(((column, (sums, anchor)), (phi, ln_weight)), (term, changed))| {
-            let total = column.mass + sums[0].max(0.0);
-            let moved = sums.iter().zip(&*anchor).fold(0.0, |most: f64, (a, b)| most.max((a - b).abs()));
-            *changed = !converged.is_some_and(|share| moved <= share * total);
-            if !*changed {
-                return;
-            }
-            anchor.copy_from_slice(sums);
-            *ln_weight = digamma(total);
-            *term = ln_gamma(total) - ln_gamma(column.mass) - column.log_partition;
-            *term += match column.known {
-                None => family.expected_natural(sums, phi),
-                Some(known) => with_scratch(f, |stats| {
-                    let before = &posterior.components()[known].evidence().stats;
-                    stats.iter_mut().zip(sums.iter().zip(before)).for_each(|(all, (a, b))| *all = a + b);
-                    family.expected_natural(stats, phi)
-                }),
-            };
-        });
+        parallel::each(
+            columns,
+            COLUMNS,
+            |(((column, (sums, anchor)), (phi, ln_weight)), (term, changed))| {
+                let total = column.mass + sums[0].max(0.0);
+                let moved = sums.iter().zip(&*anchor).fold(0.0, |most: f64, (a, b)| most.max((a - b).abs()));
+                *changed = !converged.is_some_and(|share| moved <= share * total);
+                if !*changed {
+                    return;
+                }
+                anchor.copy_from_slice(sums);
+                *ln_weight = digamma(total);
+                *term = ln_gamma(total) - ln_gamma(column.mass) - column.log_partition;
+                *term += match column.known {
+                    None => family.expected_natural(sums, phi),
+                    Some(known) => with_scratch(f, |stats| {
+                        let before = &posterior.components()[known].evidence().stats;
+                        stats.iter_mut().zip(sums.iter().zip(before)).for_each(|(all, (a, b))| *all = a + b);
+                        family.expected_natural(stats, phi)
+                    }),
+                };
+            },
+        );
         let along = |ix: usize| -> f64 {
             let range = ix * f..(ix + 1) * f;
             let moved = memory.sums[range.clone()].iter().zip(&memory.anchors[range.clone()]);
@@ -424,7 +445,9 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
     /// The evidence of every column, from the very responsibilities that the sums were made of.
     pub(super) fn export(self) -> Increment {
         let (k, f) = (self.columns.len(), self.n_features());
-        let mut labels = vec![LabelStatistics::default(); k];
+        let mut labels = std::mem::take(&mut self.memory.statistics);
+        labels.clear();
+        labels.resize(k, LabelStatistics::default());
         for (row_ix, row) in self.memory.labels.rows().enumerate() {
             let weight = self.weight(row_ix);
             row.for_each(|(ix, probability)| labels[ix].observe(probability, weight));
@@ -435,9 +458,10 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             existing: Vec::with_capacity(k),
             new: Vec::new(),
         };
-        for ((column, stats), labels) in self.columns.iter().zip(self.memory.sums.chunks_exact(f)).zip(labels)
+        for ((column, stats), labels) in
+            self.columns.iter().zip(self.memory.sums.chunks_exact(f)).zip(&labels)
         {
-            let evidence = Evidence { stats: stats.to_vec(), labels };
+            let evidence = Evidence { stats: stats.to_vec(), labels: *labels };
             match column.known {
                 None => increment.new.push(evidence),
                 Some(ix) if labels.expected_count > 0.0 => {
@@ -446,6 +470,8 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
                 Some(_) => {}
             }
         }
+        self.memory.statistics = labels;
+        self.memory.columns = self.columns;
         increment
     }
 }
@@ -454,7 +480,7 @@ fn fill_features<F: Family>(family: &F, batch: &Batch, memory: &mut Workspace) {
     let f = family.n_features();
     memory.features.resize(batch.n_rows() * f, 0.0);
     let values = batch.values().chunks(ROWS * batch.dimensions().max(1));
-    parallel::each(values.zip(memory.features.chunks_mut(ROWS * f)), |(rows, out)| {
+    parallel::each(values.zip(memory.features.chunks_mut(ROWS * f)), 1, |(rows, out)| {
         for (row, out) in rows.chunks_exact(batch.dimensions()).zip(out.chunks_exact_mut(f)) {
             family.features(row, out);
         }

@@ -15,7 +15,7 @@ use super::Settings;
 use super::ascent::Ascent;
 use crate::batch::Batch;
 use crate::family::Family;
-use crate::math::draw::draw_proportional;
+use crate::math::draw::draw_from_blocks;
 use crate::math::product::{rows_times_parameters, squared_distance};
 use crate::math::softmax::max_of;
 use crate::parallel;
@@ -26,6 +26,9 @@ const CLOSEST: usize = 4;
 
 /// Products of points and centres that are held at a time: they stay in the cache.
 const PRODUCTS: usize = 32_768;
+
+/// Rows that are looked at at a time.
+const ROWS: usize = 1024;
 
 /// Steps of k-means that let the seeds settle.
 const LLOYD_STEPS: usize = 10;
@@ -104,9 +107,9 @@ fn seed<F: Family>(
     }
     let m = family.embedding_len();
     let mut points = vec![0.0; novel.len() * m];
-    for (row, point) in novel.iter().zip(points.chunks_exact_mut(m)) {
+    parallel::each(novel.iter().zip(points.chunks_exact_mut(m)), ROWS, |(row, point)| {
         family.embed(batch.row(row.row), point);
-    }
+    });
     let mut centres = draw_seeds(&points, m, max_new, rng);
     let mut nearest = Vec::new();
     for _ in 0..LLOYD_STEPS {
@@ -122,13 +125,18 @@ fn seed<F: Family>(
 fn draw_seeds(points: &[f64], m: usize, max_new: usize, rng: &mut impl Rng) -> Vec<f64> {
     let n = points.len() / m;
     let mut distance = vec![f64::INFINITY; n];
+    let mut sums = vec![0.0; n.div_ceil(ROWS)];
     let mut centres = Vec::new();
     let mut next = rng.random_range(0..n);
     for _ in 0..max_new.min(n) {
         let seed = &points[next * m..(next + 1) * m];
         centres.extend_from_slice(seed);
-        Arch::new().dispatch(Nearer { points, seed, distance: &mut distance });
-        match draw_proportional(&distance, rng) {
+        let blocks = points.chunks(ROWS * m).zip(distance.chunks_mut(ROWS)).zip(&mut sums);
+        parallel::each(blocks, 2, |((points, distance), sum)| {
+            Arch::new().dispatch(Nearer { points, seed, distance });
+            *sum = distance.iter().sum();
+        });
+        match draw_from_blocks(&distance, &sums, ROWS, rng) {
             Some(ix) => next = ix,
             None => break,
         }
@@ -161,7 +169,7 @@ fn join_nearest(points: &[f64], centres: &[f64], m: usize, nearest: &mut Vec<usi
         centres.chunks_exact(m).map(|c| 0.5 * c.iter().map(|v| v * v).sum::<f64>()).collect();
     nearest.resize(points.len() / m, 0);
     let at_a_time = (PRODUCTS / k).max(1);
-    parallel::each(points.chunks(at_a_time * m).zip(nearest.chunks_mut(at_a_time)), |(some, nearest)| {
+    parallel::each(points.chunks(at_a_time * m).zip(nearest.chunks_mut(at_a_time)), 1, |(some, nearest)| {
         parallel::with_buffer(nearest.len() * k, |products| {
             rows_times_parameters(some, centres, m, products);
             Arch::new().dispatch(Closest { products, half_norms: &half_norms, nearest });

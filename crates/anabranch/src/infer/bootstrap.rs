@@ -136,9 +136,7 @@ pub fn bootstrap<F: Family, P: Process>(
                 seed(prior, batch, settings, Plan { choice, start, outlook, seeds }, rng, workspace)
             })
             .collect();
-        let found = parallel::map(seeded.into_iter(), |seeded| {
-            grow(prior, seeded, settings, &mut Workspace::default())
-        });
+        let found = grow_all(prior, seeded, settings, workspace);
         // Of equal ones the first.
         let better = |best: Bootstrap<F>, other: Bootstrap<F>| {
             if other.objective > best.objective { other } else { best }
@@ -210,18 +208,35 @@ struct Plan {
     seeds: usize,
 }
 
-/// Rows that are all there is, clustered under a given prior from so many seeds.
-pub(super) fn split_stage<F: Family, P: Process>(
+/// For each batch, rows that are all there is: clustered under a given prior from so many seeds.
+pub(super) fn split_stages<F: Family, P: Process>(
     prior: &Posterior<F, P>,
-    batch: &Batch,
+    batches: impl Iterator<Item = (Batch, usize)>,
     settings: &Settings,
-    seeds: usize,
     rng: &mut impl Rng,
     workspace: &mut Workspace,
-) -> Bootstrap<F> {
-    let plan = Plan { choice: PriorChoice::Given, start: Start::Prior, outlook: Outlook::Everything, seeds };
-    let seeded = seed(prior, batch, settings, plan, rng, workspace);
-    grow(prior, seeded, settings, workspace)
+) -> Vec<Bootstrap<F>> {
+    let seeded = batches.map(|(batch, seeds)| {
+        let plan =
+            Plan { choice: PriorChoice::Given, start: Start::Prior, outlook: Outlook::Everything, seeds };
+        seed(prior, &batch, settings, plan, rng, workspace)
+    });
+    let seeded = seeded.collect();
+    grow_all(prior, seeded, settings, workspace)
+}
+
+/// Carries stages out that do not depend on each other.
+fn grow_all<F: Family, P: Process>(
+    prior: &Posterior<F, P>,
+    seeded: Vec<Seeded>,
+    settings: &Settings,
+    workspace: &mut Workspace,
+) -> Vec<Bootstrap<F>> {
+    if seeded.len() > 1 && parallel::shared() {
+        parallel::map(seeded.into_iter(), |one| grow(prior, one, settings, &mut Workspace::default()))
+    } else {
+        seeded.into_iter().map(|one| grow(prior, one, settings, workspace)).collect()
+    }
 }
 
 /// Rows with the pieces around the seeds that a stage starts from.

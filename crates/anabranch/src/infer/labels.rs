@@ -21,6 +21,9 @@ pub(super) const MOST: usize = 8;
 /// Scores that are held at a time: they stay in the cache between the product and the choice.
 const SCORES: usize = 32_768;
 
+/// Components whose sums are worth a thread's look at all labels.
+const LEAST_COMPONENTS: usize = 4;
+
 /// Rows that are looked at again at a time.
 const ROWS: usize = 512;
 
@@ -81,7 +84,7 @@ impl Labels {
         }
         let rows_at_a_time = (SCORES / k).clamp(16, 512);
         let blocks = self.blocks(rows_at_a_time).zip(features.chunks(rows_at_a_time * n_features));
-        parallel::each(blocks, |(labels, rows)| {
+        parallel::each(blocks, 1, |(labels, rows)| {
             parallel::with_buffer(rows.len() / n_features * k, |scores| {
                 rows_times_parameters(rows, phi, n_features, scores);
                 Arch::new().dispatch(Choose { labels, scores, ln_weights });
@@ -118,7 +121,7 @@ impl Labels {
         n_features: usize,
     ) {
         let blocks = self.blocks(ROWS).zip(features.chunks(ROWS * n_features));
-        parallel::each(blocks, |(labels, features)| {
+        parallel::each(blocks, 1, |(labels, features)| {
             Arch::new().dispatch(AssignAgain { labels, features, phi, ln_weights, changed, n_features });
         });
     }
@@ -126,25 +129,22 @@ impl Labels {
     /// The M-step's sums: `sums (k × f) += Σ_j w_j r_jk T(x_j)`, over the rows in their order.
     pub(super) fn accumulate(&self, features: &[f64], batch: &Batch, n_features: usize, sums: &mut [f64]) {
         let (labels, weights) = (self, batch.weights());
-        if !parallel::shared() {
-            Arch::new().dispatch(Accumulate { labels, features, weights, n_features, sums });
-            return;
-        }
-        // The same terms in the same order, component by component.
-        let by_component = self.by_component(sums.len() / n_features);
-        parallel::each(sums.chunks_exact_mut(n_features).enumerate(), |(ix, sum)| {
-            let rows = by_component.of(ix);
-            Arch::new().dispatch(AccumulateOne { rows, features, weights, n_features, sum });
+        let k = sums.len() / n_features;
+        // Threads share the components, not the rows: a sum has the same terms in the same order on any number of them.
+        let at_a_time = k.div_ceil(parallel::pieces()).max(LEAST_COMPONENTS);
+        parallel::each(sums.chunks_mut(at_a_time * n_features).enumerate(), 1, |(piece, sums)| {
+            let first = piece * at_a_time;
+            Arch::new().dispatch(Accumulate { labels, features, weights, n_features, first, sums });
         });
     }
 
-    /// Which of `k` components any row belongs to.
-    pub(super) fn touched(&self, k: usize) -> Vec<bool> {
-        let mut touched = vec![false; k];
+    /// Tells which of `k` components any row belongs to.
+    pub(super) fn touched(&self, k: usize, touched: &mut Vec<bool>) {
+        touched.clear();
+        touched.resize(k, false);
         for (ix, probability) in self.rows().flatten() {
             touched[ix] |= probability > 0.0;
         }
-        touched
     }
 
     /// Renames the components; labels of a component without a new name are taken away.
@@ -354,6 +354,8 @@ struct Accumulate<'a> {
     features: &'a [f64],
     weights: Option<&'a [f64]>,
     n_features: usize,
+    /// The component that the first of the sums belongs to.
+    first: usize,
     sums: &'a mut [f64],
 }
 
@@ -362,36 +364,18 @@ impl WithSimd for Accumulate<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { labels, features, weights, n_features, sums } = self;
+        let Self { labels, features, weights, n_features, first, sums } = self;
+        let k = sums.len() / n_features;
         for (row, x) in features.chunks_exact(n_features).enumerate() {
             let weight = weights.map_or(1.0, |weights| weights[row]);
             for (ix, probability) in labels.row(row).filter(|(_, probability)| *probability > 0.0) {
+                let ix = ix.wrapping_sub(first);
+                if ix >= k {
+                    continue;
+                }
                 let sum = &mut sums[ix * n_features..(ix + 1) * n_features];
                 add_scaled(simd, weight * probability, x, sum);
             }
-        }
-    }
-}
-
-/// The sums of one component, in the order of the rows as in [`Accumulate`].
-struct AccumulateOne<'a> {
-    rows: &'a [(u32, f64)],
-    features: &'a [f64],
-    weights: Option<&'a [f64]>,
-    n_features: usize,
-    sum: &'a mut [f64],
-}
-
-impl WithSimd for AccumulateOne<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { rows, features, weights, n_features, sum } = self;
-        for (row, probability) in rows.iter().filter(|(_, probability)| *probability > 0.0) {
-            let row = *row as usize;
-            let weight = weights.map_or(1.0, |weights| weights[row]);
-            add_scaled(simd, weight * probability, &features[row * n_features..(row + 1) * n_features], sum);
         }
     }
 }

@@ -26,6 +26,9 @@ const PARTNERS: usize = 6;
 /// seems to explain it better.
 const SMALLEST: usize = 12;
 
+/// Pairs that are worth a thread.
+const PAIRS: usize = 16;
+
 /// Components whose partners are looked up in one matrix product.
 const BLOCK: usize = 256;
 
@@ -66,7 +69,7 @@ impl<F: Family, P: Process> Overlapping<'_, F, P> {
             })
         });
         let mut pairs = self.candidates();
-        parallel::each(pairs.iter_mut(), |pair| {
+        parallel::each(pairs.iter_mut(), PAIRS, |pair| {
             pair.gain = with_scratch(f, |joined| self.gain(pair, &alone, empty, joined));
         });
         pairs.retain(|pair| pair.gain > 0.0);

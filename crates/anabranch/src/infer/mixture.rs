@@ -2,7 +2,7 @@
 
 use rand::Rng;
 
-use super::ascent::Ascent;
+use super::ascent::{Ascent, Column};
 use super::birth;
 use super::labels::Labels;
 use super::skip::Screen;
@@ -10,7 +10,7 @@ use super::{Increment, Settings};
 use crate::batch::Batch;
 use crate::family::Family;
 use crate::posterior::Posterior;
-use crate::process::Process;
+use crate::process::{LabelStatistics, Process};
 
 /// Memory that one worker reuses from minibatch to minibatch.
 #[derive(Debug, Default)]
@@ -26,6 +26,10 @@ pub struct Workspace {
     pub(super) anchors: Vec<f64>,
     pub(super) terms: Vec<f64>,
     pub(super) changed: Vec<bool>,
+    pub(super) columns: Vec<Column>,
+    pub(super) flags: Vec<bool>,
+    pub(super) names: Vec<Option<usize>>,
+    pub(super) statistics: Vec<LabelStatistics>,
 }
 
 /// How the ascent went.

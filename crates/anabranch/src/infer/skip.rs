@@ -36,6 +36,11 @@ pub(super) struct Screen {
 pub(super) type Known<'a> = (&'a Component, f64);
 
 impl Screen {
+    /// Whether bounds are worth a try for so many components.
+    pub(super) fn suits<F: Family>(k: usize, family: &F) -> bool {
+        k >= WORTHWHILE && family.screen_len() > 0
+    }
+
     /// The E-step over known components. False, and no labels, when looking at all of them is faster.
     pub(super) fn assign<F: Family>(
         &mut self,
@@ -45,10 +50,7 @@ impl Screen {
         family: &F,
     ) -> bool {
         let (k, f, screen_len) = (known.len(), family.n_features(), family.screen_len());
-        if k < WORTHWHILE || screen_len == 0 {
-            return false;
-        }
-        if !self.promises(features, known, family) {
+        if !Self::suits(k, family) || !self.promises(features, known, family) {
             return false;
         }
         self.parameters.clear();

@@ -13,7 +13,7 @@
 
 use rand::Rng;
 
-use super::bootstrap::{objective, split_stage};
+use super::bootstrap::{objective, split_stages};
 use super::labels::Labels;
 use super::{Increment, Settings, Workspace, upkeep};
 use crate::batch::Batch;
@@ -50,15 +50,14 @@ pub(super) fn splits<F: Family, P: Process>(
         }
     }
     let prior = Posterior::prior(family.clone(), posterior.process().clone());
+    let seeds = |rows: &[usize]| ((rows.len() as f64 / upkeep::enough_to_tell(family)) as usize).min(SEEDS);
+    let (positions, rows): (Vec<usize>, Vec<Vec<usize>>) =
+        living.iter().copied().zip(rows).filter(|(_, rows)| seeds(rows) >= 2).unzip();
+    let batches = rows.iter().map(|rows| (sample.select(rows), seeds(rows)));
+    let parted = split_stages(&prior, batches, settings, rng, workspace);
     let mut found = Vec::new();
-    for (position, rows) in living.iter().zip(rows) {
-        let seeds = ((rows.len() as f64 / upkeep::enough_to_tell(family)) as usize).min(SEEDS);
-        if seeds < 2 {
-            continue;
-        }
-        let component = &posterior.components()[*position];
-        let own = sample.select(&rows);
-        let several = split_stage(&prior, &own, settings, seeds, rng, workspace);
+    for (position, several) in positions.into_iter().zip(parted) {
+        let component = &posterior.components()[position];
         if several.increment.new.len() < 2 {
             continue;
         }

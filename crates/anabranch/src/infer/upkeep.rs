@@ -20,6 +20,9 @@ const PRIOR_STEPS: usize = 3;
 /// Rounds of merges at a time; a component takes part in one merge a round.
 const MERGE_ROUNDS: usize = 12;
 
+/// Rows whose features are worth a thread.
+const ROWS: usize = 256;
+
 /// Rows that are looked at in one piece.
 const PIECE_ROWS: usize = 2500;
 
@@ -145,7 +148,8 @@ fn labels<F: Family, P: Process>(
         .map(|ix| digamma(posterior.process().existing_mass(&posterior.components()[*ix].evidence().labels)))
         .collect();
     let mut features = vec![0.0; sample.n_rows() * f];
-    parallel::each(sample.rows().zip(features.chunks_exact_mut(f)), |(row, out)| family.features(row, out));
+    let rows = sample.rows().zip(features.chunks_exact_mut(f));
+    parallel::each(rows, ROWS, |(row, out)| family.features(row, out));
     let mut labels = Labels::default();
     labels.assign(&features, phi, &ln_weights, f);
     labels
