@@ -18,10 +18,12 @@ use anabranch_io::{ReadOptions, Schema};
 pub use family::{FamilySpec, describe};
 pub use method::Method;
 pub use outcome::Outcome;
-pub use session::{BOOTSTRAP_ROWS, Finished, Further, Setup, run};
+pub use session::{BOOTSTRAP_ROWS, Finished, Further, Setup, parallelism, run};
 pub use summary::{print_outcome, write_report};
+pub use trace::Trace;
 
 use crate::args::{FitArgs, ModelKind};
+use crate::cluster;
 use crate::evaluate::{Agreement, agreement};
 use crate::failure::Failure;
 use crate::reading::{self, DomainFilter};
@@ -78,18 +80,23 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         let options = ReadOptions { expect: Some(schema.clone()), columns: None, ..options.clone() };
         Ok((reading::open_inputs(&args.inputs, &options)?, again.clone()))
     };
-    let setup = Setup {
-        source,
-        filter,
-        method,
-        family: &build,
-        prior: args.prior.choice(),
-        test,
-        checkpoints,
-        further: Some(Further { passes: args.passes, reopen: &reopen }),
-        resumed,
+    let mut finished = match &args.cluster {
+        Some(url) => cluster::fit::run(args, url, source, filter, test.as_ref())?,
+        None => {
+            let setup = Setup {
+                source,
+                filter,
+                method,
+                family: &build,
+                prior: args.prior.choice(),
+                test,
+                checkpoints,
+                further: Some(Further { passes: args.passes, reopen: &reopen }),
+                resumed,
+            };
+            run(setup, &args.engine, &args.output)?
+        }
     };
-    let mut finished = run(setup, &args.engine, &args.output)?;
     if let Some(test) = args.test.as_ref().filter(|_| !options.categorical.is_empty()) {
         let schema = finished.model.provenance.schema.clone();
         let names = schema.names().map(str::to_owned).collect();

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{BatchId, BatchSet};
@@ -57,7 +58,7 @@ pub struct Aside {
 }
 
 /// What one minibatch taught, with its components identified.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Absorb {
     /// The minibatch; an id that is in the journal already makes the entry void.
     pub batch: BatchId,

@@ -21,7 +21,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 pub use bootstrap::bootstrap;
 pub use observer::{Event, Flow, Observer};
-pub use upkeep::finish;
+pub use upkeep::{finish, is_due, tend};
 
 use crate::batch::Batch;
 use crate::central::{BatchId, Central};

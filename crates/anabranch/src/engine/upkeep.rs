@@ -27,60 +27,84 @@ impl Upkeep {
     /// Looks after the model if the last `added` weight crossed a line.
     pub(super) fn after<F: Family, P: Process>(&self, central: &Central<F, P>, config: &Config, added: f64) {
         let snapshot = central.snapshot();
-        let mass = snapshot.mass();
         // A further pass does not grow the data; the model is looked after at its end.
-        if snapshot.pass() > 0 || !config.upkeep {
-            return;
-        }
-        let lines = |mass: f64| (mass / FIRST_LINE).log2().floor();
-        if mass < FIRST_LINE || lines(mass) == lines(mass - added) {
+        if snapshot.pass() > 0 || !is_due(snapshot.mass(), added) {
             return;
         }
         if let Ok(_turn) = self.busy.try_lock() {
-            estimate_prior(central, config);
-            merge(central, HORIZON);
+            tend(central, config);
         }
     }
 }
 
-/// Ends a run whose stream has ended: the first rows again, the prior again, and every merge that the data support.
-/// Without upkeep there is nothing to do.
-pub fn finish<F: Family, P: Process>(central: &Central<F, P>, config: &Config) {
-    if !config.upkeep {
-        return;
-    }
-    estimate_prior(central, config);
-    replace_first(central);
-    estimate_prior(central, config);
-    merge(central, 1.0);
+/// True when the last `added` of `mass` in all crossed a line at which the model is looked after.
+///
+/// ```
+/// use anabranch::engine::is_due;
+/// assert!(is_due(1000.0, 1.0) && is_due(2100.0, 200.0));
+/// assert!(!is_due(999.0, 500.0) && !is_due(1999.0, 500.0));
+/// ```
+pub fn is_due(mass: f64, added: f64) -> bool {
+    let lines = |mass: f64| (mass / FIRST_LINE).log2().floor();
+    mass >= FIRST_LINE && lines(mass) != lines(mass - added)
 }
 
-fn estimate_prior<F: Family, P: Process>(central: &Central<F, P>, config: &Config) {
+/// Looks after the model while the stream goes on: the prior again, and merges that stay right when the data have doubled.
+/// Returns what was appended, in this order, for whoever keeps the same journal elsewhere. Without upkeep there is nothing
+/// to do.
+pub fn tend<F: Family, P: Process>(central: &Central<F, P>, config: &Config) -> Vec<Entry<F, P>> {
+    if !config.upkeep {
+        return Vec::new();
+    }
+    let mut appended = Vec::from_iter(estimate_prior(central, config));
+    appended.extend(merge(central, HORIZON));
+    appended
+}
+
+/// Ends a run whose stream has ended: the first rows again, the prior again, and every merge that the data support.
+/// Returns what was appended, in this order. Without upkeep there is nothing to do.
+pub fn finish<F: Family, P: Process>(central: &Central<F, P>, config: &Config) -> Vec<Entry<F, P>> {
+    if !config.upkeep {
+        return Vec::new();
+    }
+    let mut appended = Vec::from_iter(estimate_prior(central, config));
+    appended.extend(replace_first(central));
+    appended.extend(estimate_prior(central, config));
+    appended.extend(merge(central, 1.0));
+    appended
+}
+
+fn estimate_prior<F: Family, P: Process>(central: &Central<F, P>, config: &Config) -> Option<Entry<F, P>> {
     if config.prior == PriorChoice::Given {
-        return;
+        return None;
     }
     let snapshot = central.snapshot();
-    if let Some(family) = upkeep::refit(&snapshot) {
-        let process = snapshot.process().clone();
-        central.append(&Entry::Prior { family, process }).expect("a prior is never void");
-    }
+    let family = upkeep::refit(&snapshot)?;
+    let entry = Entry::Prior { family, process: snapshot.process().clone() };
+    central.append(&entry).expect("a prior is never void");
+    Some(entry)
 }
 
-fn merge<F: Family, P: Process>(central: &Central<F, P>, horizon: f64) {
-    let Some(sample) = central.remembered(|memory| memory.sampled_rows()) else { return };
+fn merge<F: Family, P: Process>(central: &Central<F, P>, horizon: f64) -> Vec<Entry<F, P>> {
+    let mut appended = Vec::new();
+    let Some(sample) = central.remembered(|memory| memory.sampled_rows()) else { return appended };
     for (id, into) in upkeep::merges(&central.snapshot(), &sample, horizon) {
         let now = central.snapshot();
         // Somebody else may have ended one of the two in the meantime: then the merge was not judged.
         if now.position(id).is_some() && now.position(now.resolve(into)).is_some() {
-            let _ = central.append(&Entry::Retire { id, into });
+            let entry = Entry::Retire { id, into };
+            appended.extend(central.append(&entry).ok().map(|()| entry));
         }
     }
+    appended
 }
 
-fn replace_first<F: Family, P: Process>(central: &Central<F, P>) {
-    let Some(first) = central.remembered(|memory| memory.first().cloned()) else { return };
+fn replace_first<F: Family, P: Process>(central: &Central<F, P>) -> Option<Entry<F, P>> {
+    let first = central.remembered(|memory| memory.first().cloned())?;
     let evidence = upkeep::look_again(&central.snapshot(), &first, &mut Workspace::default());
-    let replaced = central.append(&Entry::Replace { mass: first.mass(), evidence });
+    let entry = Entry::Replace { mass: first.mass(), evidence };
+    let replaced = central.append(&entry);
     debug_assert!(replaced.is_ok(), "{replaced:?}");
     central.remembered(|memory| memory.forget_first());
+    replaced.ok().map(|()| entry)
 }

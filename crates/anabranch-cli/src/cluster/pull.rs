@@ -1,0 +1,92 @@
+//! `anabranch pull`: the current model of a job as a file.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anabranch_cluster::{Access, Job, fetch_replica, finish, status};
+use anabranch_io::model::Model;
+
+use super::{runtime, target};
+use crate::args::PullArgs;
+use crate::failure::Failure;
+use crate::picture::counted;
+use crate::stop;
+
+/// How often `--wait` looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// Runs the command.
+pub fn command(args: &PullArgs) -> Result<(), Failure> {
+    stop::listen();
+    let model = pull(args, &stop::asked)?;
+    print(args, &model)
+}
+
+/// Fetches the model and writes the file.
+pub fn pull(args: &PullArgs, stopped: &dyn Fn() -> bool) -> Result<Model, Failure> {
+    let (to, name) = target(&args.cluster, "pull")?;
+    let model = runtime()?.block_on(async {
+        let job = Job::open(&to, &name, Access::Open).await?;
+        if args.wait {
+            wait(&job, stopped).await?;
+        }
+        let mut replica = fetch_replica(&job).await?;
+        if args.finish {
+            finish(&mut replica, job.spec());
+        }
+        replica.model().ok_or_else(|| {
+            Failure::input(format!("job `{name}` has no model yet"))
+                .with_hint("start a worker with `anabranch worker --job NAME`, or pass --wait")
+        })
+    })?;
+    model.save(&args.out)?;
+    Ok(model)
+}
+
+/// Until every finished source is settled, and a worker has finished the model, while there is one.
+async fn wait(job: &Job, stopped: &dyn Fn() -> bool) -> Result<(), Failure> {
+    loop {
+        let now = status(job).await?;
+        let settled = |source: &anabranch_cluster::SourceStatus| {
+            source.finished && source.absorbed + source.set_aside >= source.published
+        };
+        let is_in = now.pending == 0 && now.absorbed > 0 && now.sources.iter().all(settled);
+        if is_in && (now.finished || now.workers.is_empty() || now.sources.is_empty()) {
+            return Ok(());
+        }
+        if stopped() {
+            return Err(Failure::input("stopped before every minibatch was in"));
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// What the model holds.
+pub fn summary(args: &PullArgs, model: &Model) -> serde_json::Value {
+    let posterior = model.fold.posterior();
+    serde_json::json!({
+        "observations": model.provenance.observations,
+        "mass": posterior.expected_mass(),
+        "components": posterior.components().len(),
+        "minibatches": model.fold.absorbed().len(),
+        "conflicts": model.provenance.conflicts,
+        "out": args.out,
+    })
+}
+
+fn print(args: &PullArgs, model: &Model) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", summary(args, model))?;
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "{} → {}, {}\nmodel: {}",
+        counted(model.provenance.observations, "row"),
+        counted(model.fold.posterior().components().len() as u64, "component"),
+        counted(model.fold.absorbed().len(), "minibatch"),
+        args.out.display()
+    )?;
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! Rows from anybody, poison, repeats, and programs of other versions: messages that `submit` did not write.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::server::{Server, Version, wait_until};
+use crate::support::{Place, Worker};
+
+/// The plainest client of NATS there is: a program of somebody else's.
+struct Wire(TcpStream);
+
+impl Wire {
+    fn to(server: &Server) -> Self {
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port)).expect("the server listens");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time-out");
+        stream.write_all(b"CONNECT {\"verbose\":false,\"headers\":true}\r\nPING\r\n").expect("it listens");
+        let mut wire = Self(stream);
+        wire.until("PONG");
+        wire
+    }
+
+    fn until(&mut self, word: &str) -> String {
+        let mut text = Vec::new();
+        while !String::from_utf8_lossy(&text).contains(word) {
+            let mut piece = [0; 4096];
+            let n = self.0.read(&mut piece).expect("an answer");
+            assert!(n > 0, "the server closed: {}", String::from_utf8_lossy(&text));
+            text.extend_from_slice(&piece[..n]);
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    fn publish(&mut self, subject: &str, headers: &[(&str, &str)], payload: &[u8]) {
+        let mut head = String::from("NATS/1.0\r\n");
+        headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
+        head.push_str("\r\n");
+        let line = format!("HPUB {subject} {} {}\r\n{head}", head.len(), head.len() + payload.len());
+        self.0.write_all(line.as_bytes()).expect("it listens");
+        self.0.write_all(payload).expect("it listens");
+        self.0.write_all(b"\r\nPING\r\n").expect("it listens");
+        self.until("PONG");
+    }
+
+    /// What a request answers.
+    fn request(&mut self, subject: &str, payload: &str) -> String {
+        let line = format!("SUB _INBOX.x 1\r\nPUB {subject} _INBOX.x {}\r\n{payload}\r\n", payload.len());
+        self.0.write_all(line.as_bytes()).expect("it listens");
+        let text = self.until("}\r\n");
+        self.0.write_all(b"UNSUB 1\r\nPING\r\n").expect("it listens");
+        self.until("PONG");
+        text
+    }
+}
+
+fn json_rows(first: usize, n: usize) -> Vec<u8> {
+    let line = |ix: usize| {
+        let (cluster, wave) = (ix % 3, (ix as f64 * 0.7).sin());
+        format!(
+            "{{\"b\": {}, \"a\": {}, \"note\": \"x\"}}\n",
+            cluster as f64 * 10.0 + wave,
+            cluster as f64 * 8.0 - wave
+        )
+    };
+    (first..first + n).map(line).collect::<String>().into_bytes()
+}
+
+fn open_job(place: &Place, url: &str, more: &[&str]) {
+    let base =
+        ["submit", "--to", url, "--job", "j", "--columns", "a,b", "--bootstrap", "300", "--ack-wait", "2"];
+    let ran = place.run(&[&base[..], more].concat());
+    assert!(ran.ok().contains("publish rows to anabranch.j.rows"), "{}", ran.stdout);
+}
+
+fn status(place: &Place, url: &str) -> serde_json::Value {
+    place.run(&["status", "--to", url, "--job", "j", "--json"]).json()
+}
+
+#[test]
+fn rows_from_anybody_are_learned_and_bad_ones_set_aside_with_the_reason() {
+    let place = Place::new();
+    let Some(server) = Server::start(Version::Current, &place.path("n0"), "") else { return };
+    let url = server.url();
+    open_job(&place, &url, &[]);
+    let mut wire = Wire::to(&server);
+    for ix in 0..10 {
+        wire.publish("anabranch.j.rows", &[], &json_rows(ix * 50, 50));
+    }
+    wire.publish("anabranch.j.rows", &[], b"{\"a\": 1, \"b\": \"what\"}");
+    let worker = Worker::start(&url, "j");
+    wait_until("the first ten to be settled", || status(&place, &url)["pending"] == 0);
+    wire.publish("anabranch.j.rows", &[], b"{\"a\": 1}");
+    wire.publish("anabranch.j.rows", &[], &arrow_rows());
+    wait_until("all to be settled", || {
+        let now = status(&place, &url);
+        now["pending"] == 0 && now["absorbed"] == 11
+    });
+    let now = status(&place, &url);
+    assert_eq!((now["mass"].as_f64(), now["set_aside"].as_u64()), (Some(504.0), Some(2)), "{now}");
+    let dead = wire.request("$JS.API.STREAM.MSG.GET.anabranch-j-dead", "{\"seq\": 1}");
+    assert!(dead.contains("\"hdrs\""), "{dead}");
+    let last = wire.request("$JS.API.STREAM.INFO.anabranch-j-dead", "");
+    assert!(last.contains("\"messages\":2"), "{last}");
+    let ran = worker.stop();
+    assert!(ran.stderr.contains("set aside"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("\"what\" is not a number"), "{}", ran.stderr);
+}
+
+/// Four rows as an Arrow stream, written by the reader's own test dependency.
+fn arrow_rows() -> Vec<u8> {
+    use std::sync::Arc;
+
+    use arrow_array::{Float64Array, RecordBatch};
+    let columns = BTreeMap::from([("a", vec![0.0, 8.0, 16.0, 0.5]), ("b", vec![0.1, 10.0, 20.0, 0.2])]);
+    let arrays = columns
+        .into_iter()
+        .map(|(name, values)| (name, Arc::new(Float64Array::from(values)) as arrow_array::ArrayRef));
+    let batch = RecordBatch::try_from_iter(arrays).expect("two columns of four");
+    let mut bytes = Vec::new();
+    let mut writer = arrow_ipc::writer::StreamWriter::try_new(&mut bytes, &batch.schema()).expect("memory");
+    writer.write(&batch).expect("memory");
+    writer.finish().expect("memory");
+    drop(writer);
+    bytes
+}
+
+/// The server forgets message ids after two minutes; the journal never does.
+#[test]
+fn a_minibatch_that_is_published_again_without_an_id_counts_once() {
+    let place = Place::new();
+    let Some(server) = Server::start(Version::Current, &place.path("n0"), "") else { return };
+    let (url, train) = (server.url(), place.rows("train.csv", 1000, 80));
+    place.submit(&url, "j", &train, &[]).ok();
+    let worker = Worker::start(&url, "j");
+    let before = place.check(&url, "j", 1000, &[&worker]);
+    let source = before["sources"][0]["number"].as_u64().expect("a number");
+    let text = std::fs::read_to_string(&train).expect("rows");
+    let mut wire = Wire::to(&server);
+    for number in [0, 7, 19] {
+        let rows: Vec<&str> = text.lines().skip(1 + 50 * number).take(50).collect();
+        let payload = format!("a,b,c\n{}\n", rows.join("\n"));
+        let subject = format!("anabranch.j.batch.{source}");
+        wire.publish(&subject, &[("Anabranch-Batch", &number.to_string())], payload.as_bytes());
+    }
+    place.check(&url, "j", 1000, &[&worker]);
+}
+
+#[test]
+fn a_worker_stops_at_an_entry_of_a_newer_program_and_hands_its_minibatches_back() {
+    let place = Place::new();
+    let Some(server) = Server::start(Version::Current, &place.path("n0"), "") else { return };
+    let (url, train) = (server.url(), place.rows("train.csv", 1000, 81));
+    place.submit(&url, "j", &train, &[]).ok();
+    let worker = Worker::start(&url, "j");
+    place.check(&url, "j", 1000, &[&worker]);
+    // A frame of version 2: 28 bytes that every version can tell.
+    let mut newer = b"ANBP\x02\x00".to_vec();
+    newer.resize(64, 0);
+    Wire::to(&server).publish("anabranch.j.journal.plain", &[], &newer);
+    let ran = worker.wait();
+    assert!(
+        ran.refusal().contains("written in frame format 2, this program reads up to 1"),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stderr.contains("hint: update anabranch on this machine"), "{}", ran.stderr);
+    let pull = place.run(&["pull", "--to", &url, "--job", "j", "--out", "m"]);
+    assert!(pull.refusal().contains("frame format 2"));
+}
+
+#[test]
+fn a_job_of_a_newer_program_is_refused() {
+    let place = Place::new();
+    let Some(server) = Server::start(Version::Current, &place.path("n0"), "") else { return };
+    let url = server.url();
+    open_job(&place, &url, &[]);
+    Wire::to(&server).publish("$KV.anabranch-j.job", &[], b"{\"entry_format\": 7, \"surprise\": true}");
+    let ran = place.run(&["worker", "--to", &url, "--job", "j"]);
+    assert_eq!(ran.refusal(), "the job's journal is in entry format 7, this program knows up to 1");
+}

@@ -1,0 +1,145 @@
+//! What the holder of the lease does for the model: the prior again and merges whenever the data have doubled, and what ends a
+//! run when everything that was submitted is in. The same as in one process, as entries of the journal.
+
+use std::sync::Arc;
+
+use anabranch::central::Central;
+use anabranch::engine::{self, Config, is_due};
+use anabranch::family::AnyFamily;
+use anabranch::process::Dirichlet;
+use anabranch_io::journal::MixtureEntry;
+use tokio::task::JoinSet;
+
+use super::Crew;
+use crate::metrics::add;
+use crate::names::count_of_source;
+use crate::protocol::{Append, Event, Expectation, Record, Replica};
+use crate::spec::JobSpec;
+use crate::submit::sources;
+
+/// What a holder of the lease has done so far.
+#[derive(Default)]
+pub(super) struct Upkeep {
+    /// Mass when the model was looked after last, once this is known.
+    tended_at: Option<f64>,
+    /// One at a time, beside the beat of the lease.
+    task: JoinSet<()>,
+}
+
+/// How much is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    /// The data have doubled.
+    Tend,
+    /// The stream has ended.
+    Finish,
+}
+
+impl Upkeep {
+    /// Starts what is due, unless something is under way.
+    pub(super) async fn if_due(&mut self, crew: &Arc<Crew>) {
+        while self.task.try_join_next().is_some() {}
+        let Some(posterior) = crew.central.posterior().filter(|_| self.task.is_empty()) else { return };
+        let mass = posterior.mass();
+        // After the bootstrap nothing is due; a later holder does not know what the one before has done.
+        let just_begun = || crew.central.with(|replica| replica.tally().counted <= 1);
+        let tended_at = *self.tended_at.get_or_insert_with(|| if just_begun() { mass } else { 0.0 });
+        let work = if has_drained(crew).await {
+            Work::Finish
+        } else if is_due(mass, mass - tended_at) {
+            Work::Tend
+        } else {
+            return;
+        };
+        self.tended_at = Some(mass);
+        self.task.spawn(look_after(Arc::clone(crew), work));
+    }
+
+    /// Somebody else holds the lease.
+    pub(super) fn resign(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// True when every source has ended, all it published is in or set aside, and the model was not finished since.
+async fn has_drained(crew: &Crew) -> bool {
+    let replica = crew.central.replica();
+    if replica.is_finished() || !crew.job.batches.get_info().await.is_ok_and(|info| info.state.messages == 0)
+    {
+        return false;
+    }
+    let Ok(sources) = sources(&crew.job).await else { return false };
+    let absorbed = replica.fold().map(|fold| fold.absorbed().runs()).unwrap_or_default();
+    let is_in =
+        |number: u64| count_of_source(absorbed, number) + count_of_source(replica.aside().runs(), number);
+    !sources.is_empty()
+        && sources.iter().all(|(number, source)| source.finished && is_in(*number) >= source.published)
+}
+
+async fn look_after(crew: Arc<Crew>, work: Work) {
+    let replica = crew.replica_with_sample();
+    let settled = replica.settled();
+    let spec = crew.job.spec.clone();
+    let Ok(entries) = tokio::task::spawn_blocking(move || entries(&replica, &spec, work)).await else {
+        return;
+    };
+    for entry in entries {
+        crew.append_once(&Record::Entry(entry)).await;
+        add(&crew.metrics.upkeep, 1);
+    }
+    if work == Work::Finish {
+        crew.append_once(&Record::Finished { settled }).await;
+        (crew.config.say)("everything that was submitted is in: the model is finished");
+    }
+}
+
+/// What the engine would append: it works on a copy of the fold, and the journal gets the same entries.
+fn entries(replica: &Replica, spec: &JobSpec, work: Work) -> Vec<MixtureEntry> {
+    let Some(central) = central(replica) else { return Vec::new() };
+    let config = config(spec);
+    match work {
+        Work::Tend => engine::tend(&central, &config),
+        Work::Finish => engine::finish(&central, &config),
+    }
+}
+
+fn central(replica: &Replica) -> Option<Central<AnyFamily, Dirichlet>> {
+    let fold = replica.fold()?.clone();
+    Some(Central::from_fold(fold).with_memory(replica.memory().clone()))
+}
+
+fn config(spec: &JobSpec) -> Config {
+    Config { seed: spec.seed, prior: spec.prior.choice(), ..Config::default() }
+}
+
+/// Ends a replica for whoever takes it from here: the first rows again, the prior again, merges. The journal is left alone, and so
+/// is a model that was finished there.
+pub fn finish(replica: &mut Replica, spec: &JobSpec) {
+    if replica.is_finished() {
+        return;
+    }
+    if let Some(central) = central(replica) {
+        engine::finish(&central, &config(spec));
+        replica.go_on_from(central.checkpoint());
+    }
+}
+
+impl Crew {
+    /// The replica with the sample of all rows that this worker knows of.
+    pub(super) fn replica_with_sample(&self) -> Replica {
+        let mut replica = self.central.replica();
+        replica.pool(&self.sample.lock().expect("no holder panics"));
+        replica
+    }
+
+    /// Appends a record that does no harm when it comes twice, and reads up to it.
+    async fn append_once(&self, record: &Record) {
+        let bytes = record.to_bytes();
+        loop {
+            match self.send(&bytes, Append::Plain, Expectation::None).await {
+                Event::Appended(at) => return self.central.reaches(at).await,
+                _ => self.read_all().await,
+            }
+        }
+    }
+}
