@@ -20,6 +20,9 @@ const WORKERS: &str = "workers";
 pub(crate) const WORKER_LIFE: Duration = Duration::from_secs(30);
 /// Room for the message's head beside a piece of a record.
 const MARGIN: usize = 1024;
+/// Times that the streams of a job are asked for before a refusal is believed.
+const CREATE_ATTEMPTS: u32 = 5;
+const CREATE_PAUSE: Duration = Duration::from_millis(150);
 pub(crate) const SPEC_KEY: &str = "job";
 
 /// Whether a job may be created.
@@ -61,6 +64,25 @@ impl Job {
             }
             Access::Create(wanted) => agree(&context, name, *wanted).await?,
         };
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            match Self::with_streams(&client, &context, name, &spec).await {
+                // Two that create the same streams at once are in each other's way: a server reserves the room twice.
+                Err(error) if error.passes() && attempt < CREATE_ATTEMPTS => {
+                    tokio::time::sleep(CREATE_PAUSE * attempt).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn with_streams(
+        client: &Client,
+        context: &Context,
+        name: &JobName,
+        spec: &JobSpec,
+    ) -> Result<Self, ClusterError> {
         let replicas = spec.replicas as usize;
         let base = stream::Config {
             storage: StorageType::File,
@@ -92,8 +114,8 @@ impl Job {
             description: Some("minibatches that no worker could learn from, with the reason".into()),
             ..base
         };
-        ensure(&context, dead).await?;
-        let settings = settings_bucket(&context, name, replicas).await?;
+        ensure(context, dead).await?;
+        let settings = settings_bucket(context, name, replicas).await?;
         let objects = object_store::Config {
             bucket: name.snapshots_bucket(),
             num_replicas: replicas,
@@ -101,9 +123,9 @@ impl Job {
             ..object_store::Config::default()
         };
         Ok(Self {
-            batches: ensure(&context, batches).await?,
-            journal: ensure(&context, journal).await?,
-            workers: bucket(&context, name.workers_bucket(), replicas, StorageType::Memory, WORKER_LIFE)
+            batches: ensure(context, batches).await?,
+            journal: ensure(context, journal).await?,
+            workers: bucket(context, name.workers_bucket(), replicas, StorageType::Memory, WORKER_LIFE)
                 .await?,
             snapshots: match context.get_object_store(&objects.bucket).await {
                 Ok(store) => store,
@@ -113,9 +135,9 @@ impl Job {
             },
             settings,
             name: name.clone(),
-            client,
-            context,
-            spec,
+            client: client.clone(),
+            context: context.clone(),
+            spec: spec.clone(),
         })
     }
 

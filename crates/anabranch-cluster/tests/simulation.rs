@@ -138,6 +138,8 @@ fn beginning(batch: Minibatch) -> Model {
         new: vec![(anabranch::identify::Target::New, certain(batch.rows, batch.ones))],
     };
     fold.apply(&Entry::Absorb(entry)).unwrap();
+    // As the engine's bootstrap does: these rows are to be learned from again.
+    fold.apply(&Entry::SetAside).unwrap();
     Model { fold, provenance: provenance() }
 }
 
@@ -385,20 +387,54 @@ impl World {
         }
     }
 
+    /// Whoever believes that he holds the lease merges, replaces the first rows, estimates the prior, or says that all is in.
     fn upkeep(&mut self, worker: usize) {
-        let ids: Vec<ComponentId> = match self.workers[worker].replica.posterior() {
-            Some(posterior) => posterior.components().iter().map(|c| c.id()).collect(),
-            None => return,
+        let Some(posterior) = self.workers[worker].replica.posterior().cloned() else { return };
+        let ids: Vec<ComponentId> = posterior.components().iter().map(|c| c.id()).collect();
+        let mut any = || ids[self.rng.random_range(0..ids.len())];
+        let (id, into) = (any(), any());
+        let record = match self.rng.random_range(0..5) {
+            0 => {
+                self.note("replace");
+                self.look_again(worker, id)
+            }
+            1 => {
+                self.note("prior");
+                let prior = self.rng.random_range(0.1..2.0);
+                let family = Bernoulli::new(vec![prior], vec![prior]).unwrap().into();
+                Some(Record::Entry(Entry::Prior { family, process: process() }))
+            }
+            2 => Some(Record::Finished { settled: self.workers[worker].replica.settled() }),
+            _ => {
+                self.note("merge");
+                Some(Record::Entry(Entry::Retire { id, into }))
+            }
         };
-        let (id, into) = (ids[self.rng.random_range(0..ids.len())], ids[self.rng.random_range(0..ids.len())]);
-        if id != into {
-            self.note("merge");
-            self.names += 1;
-            let record = Record::Entry(Entry::Retire { id, into });
-            for message in split(&record.to_bytes(), self.names, self.weather.part_bytes) {
-                self.journal.push((Append::Plain, message));
+        let Some(record) = record else { return };
+        self.names += 1;
+        for message in split(&record.to_bytes(), self.names, self.weather.part_bytes) {
+            self.journal.push((Append::Plain, message));
+        }
+    }
+
+    /// The rows of the beginning, all given to one component.
+    fn look_again(&self, worker: usize, id: ComponentId) -> Option<Record> {
+        self.workers[worker].replica.fold()?.aside()?;
+        let first = self.beginner()?.0;
+        let batch = self.submitted[&first];
+        let evidence = vec![(id, certain(batch.rows, batch.ones))];
+        Some(Record::Entry(Entry::Replace { mass: f64::from(batch.rows), evidence }))
+    }
+
+    /// The minibatch that the journal began with.
+    fn beginner(&self) -> Option<BatchId> {
+        let mut replica = Replica::new();
+        for (at, (lane, message)) in (1..).zip(&self.journal) {
+            if let Ok(Applied::Begun) = replica.read(at, *lane, message) {
+                return replica.fold()?.absorbed().runs().first().map(|(first, _)| BatchId(*first));
             }
         }
+        None
     }
 
     fn tick(&mut self) {
@@ -515,6 +551,7 @@ fn fingerprint(
     let components =
         components.map(|c| (c.id().0, c.born(), c.evidence().stats.iter().map(|s| s.to_bits()).collect()));
     let model = replica.model().unwrap();
+    assert_eq!(model.fold.aside().is_some(), posterior.components().iter().any(|c| c.layers().is_some()));
     (
         components.collect(),
         posterior.redirects().iter().map(|(from, into)| (from.0, into.0)).collect(),
@@ -546,6 +583,8 @@ fn whatever_gets_lost_every_minibatch_counts_once_and_all_replicas_agree() {
         "behind the trim",
         "parts",
         "merge",
+        "replace",
+        "prior",
         "conflict",
         "begun twice",
     ] {

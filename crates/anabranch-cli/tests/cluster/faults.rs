@@ -38,6 +38,7 @@ fn workers_killed_at_random_lose_and_repeat_nothing() {
         }
         let alive: Vec<&Worker> = workers.iter().collect();
         place.check(&url, "j", ROWS, &alive);
+        place.compare_with_one_process(&train, BATCH);
     }
 }
 
@@ -63,6 +64,7 @@ fn a_server_dies(version: Version) {
     }
     let alive: Vec<&Worker> = workers.iter().collect();
     place.check(&url, "j", ROWS, &alive);
+    place.compare_with_one_process(&train, BATCH);
 }
 
 #[test]
@@ -88,6 +90,7 @@ fn the_only_server_is_killed_and_restarted() {
         server.go_on();
     }
     place.check(&url, "j", ROWS, &[&workers[0], &workers[1]]);
+    place.compare_with_one_process(&train, BATCH);
 }
 
 /// Its minibatches go to another worker; when it wakes it appends them too, and that is void.
@@ -105,6 +108,7 @@ fn a_paused_worker_wakes_and_appends_late() {
     place.check(&url, "j", ROWS, &[&other]);
     sleeper.signal("-CONT");
     place.check(&url, "j", ROWS, &[&other, &sleeper]);
+    place.compare_with_one_process(&train, BATCH);
 }
 
 #[test]
@@ -123,6 +127,7 @@ fn a_worker_that_is_cut_off_comes_back() {
         proxy.heal();
     }
     place.check(&url, "j", ROWS, &[&near, &far]);
+    place.compare_with_one_process(&train, BATCH);
 }
 
 #[test]
@@ -153,6 +158,7 @@ fn a_submitter_that_was_killed_is_taken_up_again() {
     assert_eq!(done["source"]["finished"].as_bool(), Some(true));
     assert_eq!(done["source"]["published"].as_u64(), Some(rows / BATCH));
     place.check(&url, "j", rows, &[&workers[0], &workers[1]]);
+    place.compare_with_one_process(&train, BATCH);
 }
 
 /// A journal of one megabyte for more than that: it is trimmed behind snapshots, and appends wait for the room.
@@ -170,6 +176,7 @@ fn a_full_journal_waits_for_the_trim() {
         status["journal_first"].as_u64().is_some_and(|first| first > 100),
         "nothing was trimmed: {status}"
     );
+    place.compare_with_one_process(&train, 20);
     // A newcomer starts from a snapshot: the journal's beginning is gone.
     let newcomer = Worker::start(&url, "j");
     place.check_minibatches(&url, "j", 20_000, 1000, &[&newcomer, &workers[0]]);

@@ -144,6 +144,7 @@ fn a_minibatch_that_is_published_again_without_an_id_counts_once() {
         wire.publish(&subject, &[("Anabranch-Batch", &number.to_string())], payload.as_bytes());
     }
     place.check(&url, "j", 1000, &[&worker]);
+    place.compare_with_one_process(&train, 50);
 }
 
 #[test]

@@ -15,6 +15,9 @@ use crate::server::{PATIENCE, wait_until};
 pub const BATCH: u64 = 50;
 pub const BOOTSTRAP: u64 = 500;
 
+/// Mean log density per held-out row: two runs of the free-running engine differ by less than this on these rows.
+pub const NOISE: f64 = 0.05;
+
 /// A folder of its own, and the commands run in it.
 pub struct Place {
     folder: tempfile::TempDir,
@@ -152,6 +155,23 @@ impl Place {
         }
         self.run(&["inspect", &model, "--json"]).ok();
         status
+    }
+
+    /// Whether the model that `check` fetched is as good as one of a single process on the same rows, within noise.
+    pub fn compare_with_one_process(&self, train: &Path, batch: u64) {
+        let columns = std::fs::read_to_string(train)
+            .expect("rows")
+            .lines()
+            .next()
+            .map_or(0, |head| head.split(',').count());
+        let test = self.wide_rows("test.csv", 500, 999, columns as u32);
+        let (train, batch) = (train.to_string_lossy().into_owned(), batch.to_string());
+        let bootstrap = BOOTSTRAP.to_string();
+        let sizes = ["--batch-size", &batch, "--bootstrap", &bootstrap, "--threads", "2"];
+        let fit = self.run(&[&["fit", &train, "--test", "test.csv", "--json", "-q"][..], &sizes].concat());
+        let alone = fit.json()["test_log_likelihood"].as_f64().expect("a number");
+        let held_out = self.held_out(&test);
+        assert!((held_out - alone).abs() < NOISE, "{held_out} on the cluster, {alone} in one process");
     }
 
     /// Mean log predictive density of held-out rows under the model that `check` fetched.

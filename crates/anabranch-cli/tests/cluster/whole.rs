@@ -1,42 +1,23 @@
 //! From rows to a model over a server, as a user does it.
 
 use crate::server::{Server, Three, Version, wait_until};
-use crate::support::{BATCH, Place, Worker};
+use crate::support::{BATCH, NOISE, Place, Worker};
 
 const ROWS: u64 = 3000;
-/// Mean log density per held-out row: two runs of the free-running engine differ by less than this on these rows.
-const NOISE: f64 = 0.05;
-
-fn in_process(place: &Place, train: &str, test: &str) -> f64 {
-    let fit = place.run(&[
-        "fit",
-        train,
-        "--batch-size",
-        "50",
-        "--bootstrap",
-        "500",
-        "--test",
-        test,
-        "--json",
-        "-q",
-    ]);
-    fit.json()["test_log_likelihood"].as_f64().expect("a number")
-}
 
 fn submit_work_pull(version: Version) {
     let place = Place::new();
     let Some(server) = Server::start(version, &place.path("n0"), "") else { return };
     let url = server.url();
-    let (train, test) = (place.rows("train.csv", ROWS, 1), place.rows("test.csv", 500, 2));
+    let train = place.rows("train.csv", ROWS, 1);
     let submitted = place.submit(&url, "j", &train, &[]).json();
     assert_eq!(submitted["source"]["published"].as_u64(), Some(ROWS / BATCH));
     assert_eq!(submitted["source"]["rows"].as_u64(), Some(ROWS));
     let workers = [Worker::start(&url, "j"), Worker::start(&url, "j")];
     let status = place.check(&url, "j", ROWS, &[&workers[0], &workers[1]]);
     assert!(status["components"].as_u64().is_some_and(|n| n >= 6), "{status}");
-    let alone = in_process(&place, "train.csv", "test.csv");
-    let held_out = place.held_out(&test);
-    assert!((held_out - alone).abs() < NOISE, "{held_out} on the cluster, {alone} in one process");
+    assert_eq!(status["finished"].as_bool(), Some(true), "{status}");
+    place.compare_with_one_process(&train, BATCH);
     // The same file again is the same source: nothing is counted twice.
     place.submit(&url, "j", &train, &[]).ok();
     place.check(&url, "j", ROWS, &[]);

@@ -143,3 +143,94 @@ impl Crew {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use anabranch::batch::Batch;
+    use anabranch::family::Gaussian;
+    use anabranch::process::Bound;
+    use anabranch_io::model::{Model, Provenance};
+    use anabranch_io::{Column, Schema};
+    use rand::{RngExt, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::*;
+    use crate::protocol::split;
+
+    /// Two clusters, 3000 rows, minibatches of 1000 of which the first is the bootstrap's.
+    fn rows() -> Vec<Batch> {
+        let rng = &mut Xoshiro256PlusPlus::seed_from_u64(4);
+        let mut bell = || (0..12).map(|_| rng.random_range(-0.5..0.5)).sum::<f64>();
+        let values: Vec<f64> = (0..3000).map(|row| f64::from(row % 2) * 9.0 + bell()).collect();
+        values.chunks(1000).map(|values| Batch::new(1, values.to_vec()).unwrap()).collect()
+    }
+
+    fn learned() -> Central<AnyFamily, Dirichlet> {
+        let batches = rows();
+        let family = Gaussian::from_rows(&batches[0]).unwrap().into();
+        let central = Central::new(family, Dirichlet::new(5.0, Bound::Paper).unwrap());
+        let config = Config { bootstrap_rows: 1000, threads: 1, workers: 1, ..Config::default() };
+        let mut source = batches.into_iter().enumerate();
+        engine::bootstrap(&central, &mut source, &config, &mut ()).unwrap();
+        engine::run(&central, &mut source, &config, &mut ()).unwrap();
+        central
+    }
+
+    fn begun(central: &Central<AnyFamily, Dirichlet>) -> Replica {
+        let provenance = Provenance {
+            schema: Schema { columns: vec![Column::number("x")], named: true },
+            seed: 0,
+            bootstrap_rows: 1000,
+            batch_size: 1000,
+            observations: 3000,
+            skipped_rows: 0,
+            matchings: 0,
+            conflicts: 0,
+            algorithm: "sda".into(),
+        };
+        let mut replica = Replica::new();
+        let model = Model { fold: central.checkpoint(), provenance };
+        read(&mut replica, &Record::Begin(Box::new((model, central.memory()))));
+        replica
+    }
+
+    fn read(replica: &mut Replica, record: &Record) {
+        let at = replica.position() + 1;
+        for message in split(&record.to_bytes(), at, usize::MAX) {
+            replica.read(at, Append::Plain, &message).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_replica_that_reads_the_entries_is_what_the_engine_makes_of_the_same_run() {
+        let central = learned();
+        let mut replica = begun(&central);
+        assert!(replica.memory().first().is_some() && replica.fold().unwrap().aside().is_some());
+        let entries = entries(&replica, &JobSpec::default(), Work::Finish);
+        assert!(entries.len() >= 3, "{entries:?}");
+        entries.into_iter().for_each(|entry| read(&mut replica, &Record::Entry(entry)));
+        engine::finish(&central, &config(&JobSpec::default()));
+        let (ours, theirs) = (replica.posterior().unwrap(), central.snapshot());
+        assert_eq!(ours.version(), theirs.version());
+        assert_eq!(ours.family(), theirs.family());
+        for (a, b) in ours.components().iter().zip(theirs.components()) {
+            assert_eq!((a.id(), a.evidence()), (b.id(), b.evidence()));
+        }
+        assert!(replica.memory().first().is_none() && replica.fold().unwrap().aside().is_none());
+        assert_eq!(ours.mass(), 3000.0);
+    }
+
+    #[test]
+    fn a_replica_says_that_it_is_finished_until_more_joins() {
+        let central = learned();
+        let mut replica = begun(&central);
+        assert!(!replica.is_finished());
+        let settled = replica.settled();
+        read(&mut replica, &Record::Finished { settled });
+        assert!(replica.is_finished());
+        let mut again = Replica::from_snapshot(&replica.to_snapshot().unwrap()).unwrap();
+        assert!(again.is_finished() && again.memory().first().is_some());
+        read(&mut again, &Record::Aside { batch: anabranch::central::BatchId(99), reason: "late".into() });
+        assert!(!again.is_finished());
+    }
+}
