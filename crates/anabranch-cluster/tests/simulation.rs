@@ -356,7 +356,7 @@ impl World {
             let position = self.workers[worker].replica.position();
             if position < self.trimmed {
                 self.note("behind the trim");
-                self.workers[worker].replica = self.from_snapshot();
+                self.workers[worker].replica = self.newest_snapshot();
                 continue;
             }
             let Some((lane, message)) = self.journal.get(position as usize).cloned() else { break };
@@ -380,7 +380,7 @@ impl World {
         }
     }
 
-    fn from_snapshot(&self) -> Replica {
+    fn newest_snapshot(&self) -> Replica {
         match &self.snapshot {
             Some(bytes) => Replica::from_snapshot(bytes).unwrap(),
             None => Replica::new(),
@@ -442,7 +442,7 @@ impl World {
         if self.rng.random_bool(self.weather.crash) {
             self.note("crash");
             let life = self.workers[worker].life + 1;
-            self.workers[worker] = Worker { life, replica: self.from_snapshot(), ..Worker::default() };
+            self.workers[worker] = Worker { life, replica: self.newest_snapshot(), ..Worker::default() };
         }
         if self.rng.random_bool(0.02) {
             self.workers[worker].paused = !self.workers[worker].paused;
@@ -521,7 +521,7 @@ impl World {
         for (at, (lane, message)) in (1..).zip(&self.journal) {
             anew.read(at, *lane, message).unwrap();
         }
-        let mut joined = self.from_snapshot();
+        let mut joined = self.newest_snapshot();
         for (at, (lane, message)) in (1..).zip(&self.journal) {
             joined.read(at, *lane, message).unwrap();
         }
@@ -542,23 +542,22 @@ impl World {
     }
 }
 
+/// Components with the bits of their sums, and redirects.
+type Shape = (Vec<(u64, u64, Vec<u64>)>, Vec<(u64, u64)>);
+
 /// Everything that replicas must agree on.
-fn fingerprint(
-    replica: &Replica,
-) -> (Vec<(u64, u64, Vec<u64>)>, Vec<(u64, u64)>, BatchSet, BatchSet, u64, u64) {
+fn fingerprint(replica: &Replica) -> (Shape, [BatchSet; 2], [u64; 2]) {
     let posterior = replica.posterior().expect("it has begun");
     let components = posterior.components().iter();
     let components =
         components.map(|c| (c.id().0, c.born(), c.evidence().stats.iter().map(|s| s.to_bits()).collect()));
     let model = replica.model().unwrap();
     assert_eq!(model.fold.aside().is_some(), posterior.components().iter().any(|c| c.layers().is_some()));
+    let redirects = posterior.redirects().iter().map(|(from, into)| (from.0, into.0));
     (
-        components.collect(),
-        posterior.redirects().iter().map(|(from, into)| (from.0, into.0)).collect(),
-        model.fold.absorbed().clone(),
-        replica.aside().clone(),
-        posterior.version(),
-        model.fold.next_id(),
+        (components.collect(), redirects.collect()),
+        [model.fold.absorbed().clone(), replica.aside().clone()],
+        [posterior.version(), model.fold.next_id()],
     )
 }
 
