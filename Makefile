@@ -11,6 +11,7 @@ CARGO ?= cargo
 FUZZ_SECONDS ?= 120
 
 TOOLS := $(CURDIR)/target/tools
+BENCH := target/quality/venv
 DENY := $(TOOLS)/bin/cargo-deny
 
 .PHONY: help
@@ -22,8 +23,12 @@ set-up: ## Install what the build needs (a C++ compiler, where there is none)
 	@scripts/set-up
 
 .PHONY: test
-test: set-up unit cluster model-check python ## Set up and run every test, the model check and the fuzzer's repeatable part
+test: set-up unit model-check instructions python ## Set up and run every test, the model check and the fuzzer's repeatable part
 	@fuzz/run check
+
+.PHONY: instructions
+instructions: ## Compare the instructions of a small run with the stored count (scripts/instructions --record stores it)
+	@scripts/instructions
 
 .PHONY: unit
 unit: ## Unit, integration and documentation tests
@@ -92,16 +97,34 @@ $(DENY):
 	$(CARGO) install --locked cargo-deny --root $(TOOLS)
 
 .PHONY: bench
-bench: ## Run the benchmarks
-	$(CARGO) bench -p anabranch --locked
+bench: ## Run the benchmarks: inference, identification, readers
+	$(CARGO) bench -p anabranch -p anabranch-io --bench identify --bench infer --bench read --locked
 
-BENCH := target/quality/venv
+.PHONY: bench-products
+bench-products: ## Measure the machine's limits and the crates that could multiply our matrices
+	$(CARGO) run --release --locked --manifest-path bench/products/Cargo.toml --target-dir target/products
+
+.PHONY: bench-speed
+bench-speed: $(BENCH)/installed ## Measure time and quality next to scikit-learn, and write docs/performance
+	$(CARGO) build --release --locked
+	$(BENCH)/bin/python bench/speed.py --write
+
+.PHONY: bench-threads
+bench-threads: ## Measure how the speed grows with threads
+	$(CARGO) build --release --locked
+	scripts/bench-threads
+
 # Folder with the real data that no package brings, for `make bench-quality`.
 DATA ?=
 
 .PHONY: bench-quality
 bench-quality: $(BENCH)/installed ## Measure the quality of fits next to scikit-learn, and write docs/quality.md
 	$(BENCH)/bin/python bench/quality.py --write --fresh $(if $(DATA),--data $(DATA))
+
+.PHONY: bench-topics
+bench-topics: $(BENCH)/installed ## Measure topics next to tomotopy, gensim and scikit-learn, and write docs/topics.md (DATA=DIR)
+	$(CARGO) build --release --locked --bin anabranch
+	$(BENCH)/bin/python bench/topics.py --write --data $(DATA)
 
 $(BENCH)/installed: bench/requirements.txt
 	python3 -m venv $(BENCH)

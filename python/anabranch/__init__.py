@@ -19,9 +19,9 @@ The four steps of the method, for engines of your own: a snapshot goes to a work
 
 from importlib.metadata import version as _version
 
-from ._mixture import DPMixture
+from ._mixture import DPMixture, PYMixture
 from ._progress import Event
 from ._steps import infer, load
 
-__all__ = ["DPMixture", "Event", "infer", "load"]
+__all__ = ["DPMixture", "Event", "PYMixture", "infer", "load"]
 __version__ = _version("anabranch")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
 
-__all__ = ["DPMixture", "Event", "infer", "load"]
+__all__ = ["DPMixture", "Event", "PYMixture", "infer", "load"]
 __version__: str
 
 class Event(NamedTuple):
@@ -36,6 +36,8 @@ class _StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
     @property
     def counts_(self) -> NDArray[np.float64]: ...
     @property
+    def alpha_(self) -> float: ...
+    @property
     def weights_(self) -> NDArray[np.float64]: ...
     @property
     def means_(self) -> NDArray[np.float64]: ...
@@ -56,7 +58,7 @@ class _StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densi
 class DPMixture(_StreamingMixture):
     def __init__(
         self,
-        alpha: float = 5.0,
+        alpha: float | Literal["auto"] = 5.0,
         *,
         family: str = "gaussian",
         prior_mean: ArrayLike | None = None,
@@ -74,6 +76,31 @@ class DPMixture(_StreamingMixture):
         verbose: int = 0,
         callback: Callable[[Event], object] | None = None,
     ) -> None: ...
+
+class PYMixture(DPMixture):
+    def __init__(
+        self,
+        alpha: float | Literal["auto"] = 5.0,
+        discount: float | Literal["auto"] = 0.5,
+        *,
+        family: str = "gaussian",
+        prior_mean: ArrayLike | None = None,
+        prior_kappa: float | None = None,
+        prior_scale: ArrayLike | None = None,
+        prior_dof: float | None = None,
+        batch_size: int = 256,
+        bootstrap: int | None = None,
+        max_new: int = 50,
+        workers: int | None = None,
+        schedule: Literal["deterministic", "free"] = "deterministic",
+        bound: Literal["paper", "conditional"] = "paper",
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callback: Callable[[Event], object] | None = None,
+    ) -> None: ...
+    @property
+    def discount_(self) -> float: ...
 
 def infer(
     snapshot: bytes,

@@ -14,6 +14,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from . import _core, _input
 from ._progress import Watch
 
+# What a parameter that is to be learned starts from, as on the command line.
+_LEARNED_FROM = {"alpha": 5.0, "discount": 0.5}
+
 _PRIORS = ("prior_mean", "prior_kappa", "prior_scale", "prior_dof")
 
 
@@ -22,6 +25,7 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
 
     _sparse_families = frozenset()
     _count_families = frozenset()
+    _has_discount = False
 
     # ------------------------------------------------------------------ learning
 
@@ -275,6 +279,11 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         return counts / counts.sum()
 
     @property
+    def alpha_(self):
+        """Concentration of the process: as given, or as learned."""
+        return self._attribute("alpha", "alpha_")
+
+    @property
     def means_(self):
         """Mean of each component, shape (n_components_, n_features)."""
         return self._attribute("means", "means_")
@@ -327,10 +336,15 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
     @classmethod
     def _from_bytes(cls, data):
         made = json.loads(_core.describe(data))
-        provenance = made["provenance"]
+        provenance, process = made["provenance"], made["process"]
+        discount = {"discount": _given(process["discount"])} if "discount" in process else {}
+        if bool(discount) != cls._has_discount:
+            fitting = "PYMixture" if discount else "DPMixture"
+            raise ValueError(f"the file holds a model for {fitting}, not for {cls.__name__}; anabranch.load finds out")
         model = cls(
-            alpha=made["process"]["alpha"],
-            bound=made["process"]["bound"],
+            alpha=_given(process["alpha"]),
+            **discount,
+            bound=process["bound"],
             family=made["family"],
             batch_size=provenance["batch_size"],
             bootstrap=provenance["bootstrap_rows"],
@@ -385,7 +399,8 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         threads = self._threads()
         options = {
             "family": str(self.family),
-            "alpha": _number("alpha", self.alpha),
+            "alpha": _parameter("alpha", self.alpha),
+            "discount": _parameter("discount", self.discount) if hasattr(self, "discount") else None,
             "bound": _one_of("bound", self.bound, ("paper", "conditional")),
             "batch_size": _whole("batch_size", self.batch_size, 1),
             "bootstrap": None if self.bootstrap is None else _whole("bootstrap", self.bootstrap, 0),
@@ -420,6 +435,19 @@ def _number(name, value):
     if not isinstance(value, numbers.Real) or not np.isfinite(value):
         raise ValueError(f"{name}: {value!r} is not a finite number")
     return float(value)
+
+
+def _parameter(name, value):
+    """A number, or what is learned from the stream."""
+    if isinstance(value, str):
+        _one_of(name, value, ("auto",))
+        return {"learned": _LEARNED_FROM[name]}
+    return _number(name, value)
+
+
+def _given(parameter):
+    """The parameter of a stored process as the estimator takes it."""
+    return "auto" if isinstance(parameter, dict) else parameter
 
 
 def _whole(name, value, least):

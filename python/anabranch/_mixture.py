@@ -1,4 +1,4 @@
-"""The Dirichlet process mixture as an estimator."""
+"""The mixtures as estimators: Dirichlet process and Pitman–Yor process."""
 
 from ._base import StreamingMixture
 
@@ -10,8 +10,8 @@ class DPMixture(StreamingMixture):
 
     Parameters
     ----------
-    alpha : float, default=5.0
-        Concentration of the Dirichlet process: larger expects more components.
+    alpha : float or "auto", default=5.0
+        Concentration of the Dirichlet process: larger expects more components. ``"auto"`` learns it from the stream.
     family : str, default="gaussian"
         What a component is: ``gaussian`` (full covariance), ``diagonal``, ``spherical``, ``bernoulli``,
         ``categorical`` (codes 0, 1, 2, ...), ``poisson``, ``multinomial``, or several joined by ``+`` with their columns,
@@ -45,6 +45,8 @@ class DPMixture(StreamingMixture):
     Attributes
     ----------
     n_components_ : int
+    alpha_ : float
+        The concentration, as given or learned.
     component_ids_ : array of shape (n_components_,)
     weights_, counts_ : arrays of shape (n_components_,)
     means_ : array of shape (n_components_, n_features)
@@ -117,3 +119,82 @@ class DPMixture(StreamingMixture):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.callback = callback
+
+
+class PYMixture(DPMixture):
+    """A mixture whose clusters differ widely in size: a few large ones and ever more small ones.
+
+    The sizes of the clusters of a Pitman–Yor process fall like a power of their rank, and their number grows like a power
+    of the number of rows. With ``discount=0`` it is a :class:`DPMixture`, to the last digit. Everything but the two
+    parameters below is as there.
+
+    Parameters
+    ----------
+    alpha : float or "auto", default=5.0
+        Concentration of the process, above ``-discount``. ``"auto"`` learns it from the stream.
+    discount : float or "auto", default=0.5
+        From 0 to below 1: the larger, the more small clusters. ``"auto"`` learns it from the stream.
+
+    Attributes
+    ----------
+    discount_ : float
+        The discount, as given or learned. The others are those of :class:`DPMixture`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anabranch import PYMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(m, 1, (n, 2)) for m, n in ((-30, 900), (-10, 300), (10, 100), (30, 30))])
+    >>> model = PYMixture(discount=0.5, random_state=0).fit(X)
+    >>> model.n_components_, model.discount_
+    (4, 0.5)
+    """
+
+    _has_discount = True
+
+    def __init__(
+        self,
+        alpha=5.0,
+        discount=0.5,
+        *,
+        family="gaussian",
+        prior_mean=None,
+        prior_kappa=None,
+        prior_scale=None,
+        prior_dof=None,
+        batch_size=256,
+        bootstrap=None,
+        max_new=50,
+        workers=None,
+        schedule="deterministic",
+        bound="paper",
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+        callback=None,
+    ):
+        super().__init__(
+            alpha,
+            family=family,
+            prior_mean=prior_mean,
+            prior_kappa=prior_kappa,
+            prior_scale=prior_scale,
+            prior_dof=prior_dof,
+            batch_size=batch_size,
+            bootstrap=bootstrap,
+            max_new=max_new,
+            workers=workers,
+            schedule=schedule,
+            bound=bound,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            callback=callback,
+        )
+        self.discount = discount
+
+    @property
+    def discount_(self):
+        """Discount of the process: as given, or as learned."""
+        return self._attribute("discount", "discount_")

@@ -1,5 +1,6 @@
 """Functions beside the estimators: the worker's step, and models from files."""
 
+import json
 import secrets
 
 import numpy as np
@@ -8,7 +9,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight
 
 from . import _core, _input
-from ._mixture import DPMixture
+from ._mixture import DPMixture, PYMixture
 
 _LARGEST_BATCH = 2**62
 
@@ -49,4 +50,7 @@ def infer(snapshot, X, sample_weight=None, *, batch=None, max_new=50):
 
 def load(path):
     """Read a model file, written by ``save`` or by the command line, as the estimator that fits it."""
-    return DPMixture.load(path)
+    with open(path, "rb") as file:
+        data = file.read()
+    kind = PYMixture if "discount" in json.loads(_core.describe(data))["process"] else DPMixture
+    return kind._from_bytes(data)

@@ -14,7 +14,7 @@ use std::time::Duration;
 use anabranch::central::{BatchSet, Central, Memory};
 use anabranch::engine::{self, Event, Flow, Observer};
 use anabranch::family::AnyFamily;
-use anabranch::process::Dirichlet;
+use anabranch::process::AnyProcess;
 use anabranch_io::Schema;
 use anabranch_io::model::{Model, Provenance};
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
@@ -25,7 +25,7 @@ use crate::rows::{Buffer, Edge, joined};
 use crate::stream::{Cutter, One, RowStream, claim};
 
 /// The central posterior of an estimator.
-pub type Centre = Central<AnyFamily, Dirichlet>;
+pub type Centre = Central<AnyFamily, AnyProcess>;
 
 /// How long the wish to stop may go unnoticed.
 pub const TICK: Duration = Duration::from_millis(50);
@@ -81,7 +81,7 @@ struct Watch<'a> {
     wires: &'a Wires<'a>,
 }
 
-impl Observer<AnyFamily, Dirichlet> for Watch<'_> {
+impl Observer<AnyFamily, AnyProcess> for Watch<'_> {
     fn observe(&mut self, event: &Event, _: &Centre) -> Flow {
         self.tally.add(event);
         if let Some(events) = &self.wires.events {

@@ -3,7 +3,7 @@
 use anabranch::engine::{Config, Schedule};
 use anabranch::identify::Identification;
 use anabranch::infer::{PriorChoice, Settings};
-use anabranch::process::{Bound, Dirichlet};
+use anabranch::process::{AnyProcess, Bound, Parameter};
 use anabranch_cli::args::PriorArgs;
 use anabranch_cli::{BOOTSTRAP_ROWS, FamilySpec};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,9 @@ use crate::error::Fault;
 #[serde(deny_unknown_fields)]
 pub struct Options {
     pub family: String,
-    pub alpha: f64,
+    pub alpha: Parameter,
+    #[serde(default)]
+    pub discount: Option<Parameter>,
     pub bound: Bound,
     pub prior_mean: Option<String>,
     pub prior_kappa: Option<f64>,
@@ -64,8 +66,8 @@ impl Options {
     }
 
     /// How many components there are.
-    pub fn process(&self) -> Result<Dirichlet, Fault> {
-        Dirichlet::new(self.alpha, self.bound).map_err(Fault::input)
+    pub fn process(&self) -> Result<AnyProcess, Fault> {
+        AnyProcess::new(self.alpha, self.discount, self.bound).map_err(Fault::input)
     }
 
     /// Rows of the first minibatch, which is learned alone; 0 when the workers start at once.

@@ -117,6 +117,7 @@ pub struct Cutter<'a> {
 }
 
 impl BatchSource for Cutter<'_> {
+    type Batch = Batch;
     type Error = Fault;
 
     fn next(&mut self) -> Result<Option<(BatchId, Batch)>, Fault> {
@@ -148,6 +149,7 @@ pub fn claim(taken: &mut BatchSet) -> BatchId {
 pub struct One(pub Option<(BatchId, Batch)>);
 
 impl BatchSource for One {
+    type Batch = Batch;
     type Error = std::convert::Infallible;
 
     fn next(&mut self) -> Result<Option<(BatchId, Batch)>, Self::Error> {

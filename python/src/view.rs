@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use anabranch::family::{AnyFamily, Family};
+use anabranch::family::{AnyFamily, Conjugate, Family};
 use anabranch::identify::ComponentId;
 use anabranch::posterior::{Component, Posterior, Predictor};
-use anabranch::process::{Dirichlet, Process};
+use anabranch::process::{AnyProcess, Process};
 use anabranch_io::Schema;
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
@@ -21,7 +21,7 @@ const SLAB: usize = 1 << 15;
 
 /// A posterior with its predictive densities.
 pub struct View {
-    posterior: Arc<Posterior<AnyFamily, Dirichlet>>,
+    posterior: Arc<Posterior<AnyFamily, AnyProcess>>,
     predictor: Predictor,
     schema: Schema,
 }
@@ -42,7 +42,7 @@ pub enum Wanted {
 
 impl View {
     /// Prepares every component.
-    pub fn new(posterior: Arc<Posterior<AnyFamily, Dirichlet>>, schema: Schema) -> Self {
+    pub fn new(posterior: Arc<Posterior<AnyFamily, AnyProcess>>, schema: Schema) -> Self {
         let predictor = Predictor::new(&posterior);
         Self { posterior, predictor, schema }
     }
@@ -144,6 +144,8 @@ impl View {
         }
         attributes.set_item("mass", self.posterior.mass())?;
         attributes.set_item("alpha", self.posterior.process().alpha())?;
+        let discount = self.posterior.process().discount().map(|discount| discount.value());
+        attributes.set_item("discount", discount)?;
         attributes.set_item("family", family.name())?;
         attributes.set_item("version", self.posterior.version())?;
         Ok(attributes)

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anabranch::infer::PriorChoice;
+use anabranch::process::Parameter;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -86,9 +87,11 @@ pub enum InputFormat {
     Parquet,
     Arrow,
     Jsonl,
-    /// Bags of words (not in this build yet)
+    /// Documents as a sparse matrix of scipy
+    Npz,
+    /// Documents as Blei's LDA-C reads them
     Ldac,
-    /// Bags of words (not in this build yet)
+    /// Documents of the UCI repository
     Uci,
 }
 
@@ -125,12 +128,38 @@ pub enum ModelKind {
     /// Dirichlet process mixture
     #[default]
     Dp,
-    /// Pitman–Yor mixture (not in this build yet)
+    /// Pitman–Yor mixture: sizes that fall like a power, with many small clusters
     Py,
-    /// Hierarchical Dirichlet process topics (not in this build yet)
+    /// Hierarchical Dirichlet process topics of documents
     Hdp,
-    /// Beta process features (not in this build yet)
+    /// Beta process features: a row has any number of them, and they add up
     Bp,
+}
+
+/// What a concentration that is to be learned starts from.
+pub const LEARNED_CONCENTRATION: Parameter = Parameter::Learned { learned: 5.0 };
+/// The discount of a Pitman–Yor mixture, unless told.
+pub const DISCOUNT: Parameter = Parameter::Given(0.5);
+/// What a discount that is to be learned starts from.
+pub const LEARNED_DISCOUNT: Parameter = Parameter::Learned { learned: 0.5 };
+
+fn concentration(text: &str) -> Result<Parameter, String> {
+    parameter(text, LEARNED_CONCENTRATION)
+}
+
+fn discount(text: &str) -> Result<Parameter, String> {
+    parameter(text, LEARNED_DISCOUNT)
+}
+
+/// A number, or `auto`.
+fn parameter(text: &str, auto: Parameter) -> Result<Parameter, String> {
+    match text.trim() {
+        "auto" => Ok(auto),
+        number => match number.parse() {
+            Ok(value) => Ok(Parameter::Given(value)),
+            Err(_) => Err("neither a number nor `auto`".to_owned()),
+        },
+    }
 }
 
 /// Which algorithm.
@@ -199,9 +228,9 @@ pub struct EngineArgs {
     /// Seed of everything random
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     pub seed: u64,
-    /// Concentration of the process: larger expects more components
-    #[arg(long, allow_hyphen_values = true, value_name = "ALPHA", default_value_t = 5.0)]
-    pub alpha: f64,
+    /// Concentration of the process: larger expects more components; `auto` learns it from the stream
+    #[arg(long, allow_hyphen_values = true, value_name = "ALPHA", default_value = "5", value_parser = concentration)]
+    pub alpha: Parameter,
     /// Find the correspondence of new components, or join them by position (the paper's ablation)
     #[arg(long, value_name = "WHETHER", default_value = "on")]
     pub identify: OnOff,
@@ -233,10 +262,13 @@ pub struct OutputArgs {
 /// `anabranch demo`
 #[derive(Args, Debug)]
 pub struct DemoArgs {
-    /// Rows to generate
+    /// Rows of a mixture (dp, py), documents of topics (hdp), or pictures of 6 × 6 cells made of features (bp)
+    #[arg(long, value_name = "MODEL", default_value = "dp")]
+    pub model: ModelKind,
+    /// Rows or documents to generate
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub rows: u32,
-    /// Clusters to generate
+    /// Clusters or topics to generate
     #[arg(long, value_name = "K", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub clusters: u32,
     /// Engine.
@@ -266,15 +298,22 @@ pub struct FitArgs {
     /// Other algorithms.
     #[command(flatten)]
     pub rival: RivalArgs,
-    /// Discount of a Pitman–Yor process (not in this build yet)
-    #[arg(long, allow_hyphen_values = true, value_name = "D")]
-    pub discount: Option<f64>,
+    /// py: discount, from 0 (a Dirichlet process) to below 1 (many small clusters); `auto` learns it from the stream
+    /// [default: 0.5]
+    #[arg(long, allow_hyphen_values = true, value_name = "D", value_parser = discount)]
+    pub discount: Option<Parameter>,
     /// Passes over the data: each further one replaces what the last one learned, so that every row counts once
     #[arg(long, value_name = "P", default_value_t = 1)]
     pub passes: u32,
     /// Prior.
     #[command(flatten)]
     pub prior: PriorArgs,
+    /// Topics.
+    #[command(flatten)]
+    pub topics: TopicArgs,
+    /// Features.
+    #[command(flatten)]
+    pub features: FeatureArgs,
     /// Engine.
     #[command(flatten)]
     pub engine: EngineArgs,
@@ -309,6 +348,43 @@ pub struct FitArgs {
     /// Credentials.
     #[command(flatten)]
     pub login: LoginArgs,
+}
+
+/// What only `--model hdp` understands.
+#[derive(Args, Clone, Debug, PartialEq)]
+pub struct TopicArgs {
+    /// hdp: the words of the documents, one a line in the order of their numbers
+    #[arg(long, value_name = "FILE")]
+    pub vocabulary: Option<PathBuf>,
+    /// hdp: concentration of the topics: larger expects more of them
+    #[arg(long, allow_hyphen_values = true, value_name = "GAMMA", default_value_t = 1.0)]
+    pub gamma: f64,
+    /// hdp: concentration of a document: larger expects more topics in each
+    #[arg(long, allow_hyphen_values = true, value_name = "ALPHA0", default_value_t = 1.0)]
+    pub alpha0: f64,
+    /// hdp: pseudo-count of each word in a topic: smaller expects topics of fewer words
+    #[arg(long, allow_hyphen_values = true, value_name = "ETA", default_value_t = 0.05)]
+    pub eta: f64,
+}
+
+impl Default for TopicArgs {
+    fn default() -> Self {
+        Self { vocabulary: None, gamma: 1.0, alpha0: 1.0, eta: 0.05 }
+    }
+}
+
+/// What only `--model bp` understands.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+pub struct FeatureArgs {
+    /// bp: standard deviation of the noise, in the units of the data; learned with --feature-scale unless both are given
+    #[arg(long, allow_hyphen_values = true, value_name = "SD")]
+    pub noise: Option<f64>,
+    /// bp: standard deviation of the cells of a feature
+    #[arg(long, allow_hyphen_values = true, value_name = "SD")]
+    pub feature_scale: Option<f64>,
+    /// bp: rows are pictures of this height and width, and the report shows the features so
+    #[arg(long, value_name = "HxW")]
+    pub image: Option<String>,
 }
 
 /// What only the algorithms other than sda understand.
@@ -517,6 +593,8 @@ pub enum ExperimentName {
     Planes,
     /// Word vectors, in place of pictures of scenes: needs --data unless --quick
     Words,
+    /// Pitman–Yor mixtures and beta-process features: identification on and off, small clusters
+    Models,
 }
 
 /// `anabranch worker`
@@ -631,6 +709,18 @@ pub struct SampleArgs {
     /// Print the component of each row too
     #[arg(long)]
     pub labels: bool,
+    /// Format of the rows; npy holds categories as their codes and has no place for labels
+    #[arg(long, value_enum, default_value_t = SampleFormat::Csv, conflicts_with = "labels")]
+    pub format: SampleFormat,
+}
+
+/// How `sample` prints rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SampleFormat {
+    /// Text with a header
+    Csv,
+    /// An array of numpy, 8 bytes a number
+    Npy,
 }
 
 /// `anabranch completions`

@@ -14,11 +14,13 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{ChiSquared, Distribution, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::args::DemoArgs;
+use crate::args::{DISCOUNT, DemoArgs, ModelKind};
 use crate::evaluate::agreement_of_rows;
 use crate::failure::Failure;
-use crate::fit::{Method, Outcome, Setup, print_outcome, run, write_report};
+use crate::features;
+use crate::fit::{Method, Outcome, Setup, print_outcome, process, run, write_report};
 use crate::reading::DomainFilter;
+use crate::topics;
 
 /// Held-out rows, drawn like the others.
 const TEST_ROWS: usize = 10_000;
@@ -30,6 +32,12 @@ const DOF: f64 = 4.0;
 
 /// Runs the command.
 pub fn command(args: &DemoArgs) -> Result<(), Failure> {
+    let discount = match args.model {
+        ModelKind::Dp => None,
+        ModelKind::Py => Some(DISCOUNT),
+        ModelKind::Hdp => return topics::demo(args),
+        ModelKind::Bp => return features::demo(args),
+    };
     let mut output = args.output.clone();
     let folder = output.report.get_or_insert_with(|| "anabranch-report".into()).clone();
     let mixture = Mixture::draw(args.clusters as usize, args.engine.seed);
@@ -43,6 +51,7 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
         source: Box::new(Stream::new(mixture, u64::from(args.rows), args.engine.seed)),
         filter: DomainFilter::new(&[], None, Vec::new(), OnBadRow::Fail),
         method: Method::Sda,
+        process: process(&args.engine, discount)?,
         family: &build,
         prior: PriorChoice::Given,
         test: Some(test.clone()),

@@ -3,7 +3,7 @@
 use anabranch::diagnose::{self, Diagnosis, NEAR_EMPTY};
 use anabranch::family::AnyFamily;
 use anabranch::posterior::Posterior;
-use anabranch::process::Dirichlet;
+use anabranch::process::AnyProcess;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
@@ -42,7 +42,7 @@ pub struct DuplicateRow {
 }
 
 /// Looks for what is doubtful. The draws are the same each time.
-pub fn diagnose(posterior: &Posterior<AnyFamily, Dirichlet>) -> Diagnosis {
+pub fn diagnose(posterior: &Posterior<AnyFamily, AnyProcess>) -> Diagnosis {
     diagnose::diagnose(posterior, &mut Xoshiro256PlusPlus::seed_from_u64(0))
 }
 

@@ -4,7 +4,7 @@ use anabranch::batch::Batch;
 use anabranch::family::{AnyFamily, Family};
 use anabranch::metric::Contingency;
 use anabranch::posterior::{Posterior, Predictor};
-use anabranch::process::Dirichlet;
+use anabranch::process::Process;
 use anabranch_io::Source;
 
 use crate::failure::Failure;
@@ -20,8 +20,8 @@ pub struct Agreement {
 }
 
 /// Labels every row of a source and compares with the true labels, in order.
-pub fn agreement(
-    posterior: &Posterior<AnyFamily, Dirichlet>,
+pub fn agreement<P: Process>(
+    posterior: &Posterior<AnyFamily, P>,
     source: &mut dyn Source,
     labels: &[i64],
 ) -> Result<Agreement, Failure> {
@@ -45,8 +45,8 @@ pub fn agreement(
 }
 
 /// The same for rows in memory.
-pub fn agreement_of_rows(
-    posterior: &Posterior<AnyFamily, Dirichlet>,
+pub fn agreement_of_rows<P: Process>(
+    posterior: &Posterior<AnyFamily, P>,
     rows: &Batch,
     labels: &[i64],
 ) -> Result<Agreement, Failure> {

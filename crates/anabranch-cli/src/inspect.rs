@@ -3,9 +3,10 @@
 use std::io::Write;
 
 use anabranch::diagnose::{ComponentDiagnosis, compare};
-use anabranch::family::{AnyFamily, Family, Summary};
+use anabranch::family::{AnyFamily, Conjugate, Family, Summary};
 use anabranch::posterior::Component;
-use anabranch_io::model::Model;
+use anabranch::process::AnyProcess;
+use anabranch_io::model::{Model, model_name};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
@@ -13,8 +14,10 @@ use serde::Serialize;
 use crate::args::InspectArgs;
 use crate::doubts::{Doubts, diagnose};
 use crate::failure::Failure;
+use crate::features;
 use crate::fit::describe;
 use crate::picture::{counted, grouped, significant};
+use crate::topics;
 
 /// What `inspect --json` prints.
 #[derive(Serialize)]
@@ -27,6 +30,10 @@ struct Inspection {
     prior: serde_json::Value,
     prior_summary: PriorSummary,
     alpha: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    discount: Option<f64>,
+    /// Names of the parameters of the process that were learned.
+    learned: Vec<&'static str>,
     effective_components: usize,
     minibatches: u64,
     seed: u64,
@@ -74,6 +81,11 @@ struct Row {
 
 /// Runs the command.
 pub fn command(args: &InspectArgs) -> Result<(), Failure> {
+    match model_name(&args.model).as_deref() {
+        Ok(topics::NAME) => return topics::inspect(args),
+        Ok(features::NAME) => return features::inspect(args),
+        _ => {}
+    }
     let model = Model::load(&args.model)?;
     let mut inspection = inspect(&model)?;
     if let Some(path) = &args.against {
@@ -104,11 +116,13 @@ fn inspect(model: &Model) -> Result<Inspection, Failure> {
         mass,
         observations: provenance.observations,
         skipped_rows: provenance.skipped_rows,
-        model: "dp",
+        model: posterior.process().name(),
         family: describe(posterior.family()),
         prior,
         prior_summary: prior_summary(posterior.family()),
         alpha: posterior.process().alpha(),
+        discount: posterior.process().discount().map(|discount| discount.value()),
+        learned: learned(posterior.process()),
         effective_components: posterior.effective_components(),
         minibatches: model.fold.absorbed().len(),
         seed: provenance.seed,
@@ -130,6 +144,18 @@ fn inspect(model: &Model) -> Result<Inspection, Failure> {
             })
             .collect(),
     })
+}
+
+fn learned(process: &AnyProcess) -> Vec<&'static str> {
+    let alpha = process.concentration().is_learned().then_some("alpha");
+    let discount = process.discount().is_some_and(|discount| discount.is_learned()).then_some("discount");
+    alpha.into_iter().chain(discount).collect()
+}
+
+/// A parameter of the process for people.
+fn parameter(inspection: &Inspection, name: &str, value: f64) -> String {
+    let learned = if inspection.learned.contains(&name) { " (learned)" } else { "" };
+    format!(", {name} {}{learned}", significant(value, 4))
 }
 
 /// The numbers of a Gaussian's prior that mean the same in every unit, and what it expects in those of the data.
@@ -186,12 +212,13 @@ const COLUMNS_SHOWN: usize = 6;
 fn print_table(inspection: &Inspection, top: usize, out: &mut impl Write) -> Result<(), Failure> {
     writeln!(
         out,
-        "{}, {} ({} with at least one row), {} family, alpha {}",
+        "{}, {} ({} with at least one row), {} family{}{}",
         counted(inspection.observations, "row"),
         counted(inspection.components.len() as u64, "component"),
         grouped(inspection.effective_components as f64),
         inspection.family,
-        inspection.alpha
+        parameter(inspection, "alpha", inspection.alpha),
+        inspection.discount.map_or_else(String::new, |discount| parameter(inspection, "discount", discount))
     )?;
     if let (Some(kappa), Some(dof)) = (inspection.prior_summary.kappa, inspection.prior_summary.dof) {
         writeln!(out, "prior: kappa {}, {} degrees of freedom", significant(kappa, 3), significant(dof, 3))?;

@@ -7,6 +7,7 @@ pub mod doubts;
 mod evaluate;
 mod experiment;
 mod failure;
+mod features;
 mod fit;
 mod inspect;
 pub mod picture;
@@ -16,6 +17,7 @@ pub mod report;
 mod resources;
 mod sample;
 mod stop;
+mod topics;
 
 use std::ffi::OsString;
 use std::io::Write;

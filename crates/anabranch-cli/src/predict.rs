@@ -8,16 +8,23 @@ use anabranch::diagnose::Worst;
 use anabranch::identify::ComponentId;
 use anabranch::posterior::Predictor;
 use anabranch_io::ReadOptions;
-use anabranch_io::model::Model;
+use anabranch_io::model::{Model, model_name};
 
 use crate::args::PredictArgs;
 use crate::failure::Failure;
+use crate::features;
 use crate::picture::counted;
 use crate::reading::{DomainFilter, ROWS_AT_ONCE, open_inputs, options};
+use crate::topics;
 
 /// Runs the command. One line is printed for each row, in order, or for each of the worst; skipped rows print nothing and
 /// are counted.
 pub fn command(args: &PredictArgs) -> Result<(), Failure> {
+    match model_name(&args.model).as_deref() {
+        Ok(topics::NAME) => return topics::predict(args),
+        Ok(features::NAME) => return features::predict(args),
+        _ => {}
+    }
     let model = Model::load(&args.model)?;
     let schema = model.provenance.schema.clone();
     let options = ReadOptions { expect: Some(schema.clone()), ..options(&args.read)? };

@@ -23,7 +23,10 @@ pub fn options(args: &ReadArgs) -> Result<ReadOptions, Failure> {
         Some(InputFormat::Parquet) => Some(Format::Parquet),
         Some(InputFormat::Arrow) => Some(Format::Arrow),
         Some(InputFormat::Jsonl) => Some(Format::Jsonl),
-        Some(InputFormat::Ldac | InputFormat::Uci) => return Err(Failure::not_yet("reading bags of words")),
+        Some(InputFormat::Npz | InputFormat::Ldac | InputFormat::Uci) => {
+            return Err(Failure::input("--format: these are documents, not rows")
+                .with_hint("documents are fitted with --model hdp"));
+        }
     };
     let delimiter =
         match args.delimiter {
@@ -243,6 +246,7 @@ impl Minibatches {
 }
 
 impl BatchSource for Minibatches {
+    type Batch = Batch;
     type Error = Failure;
 
     fn next(&mut self) -> Result<Option<(BatchId, Batch)>, Failure> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anabranch::family::AnyFamily;
 use anabranch::posterior::Posterior;
-use anabranch::process::Dirichlet;
+use anabranch::process::AnyProcess;
 use anabranch_io::model::Model;
 use arc_swap::ArcSwapOption;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
@@ -21,7 +21,7 @@ use crate::protocol::{Applied, Replica, ReplicaFault, Sequence};
 use crate::snapshots;
 
 /// A posterior as workers read it.
-pub(crate) type Snapshot = Posterior<AnyFamily, Dirichlet>;
+pub(crate) type Snapshot = Posterior<AnyFamily, AnyProcess>;
 
 /// How long the journal may be silent before we ask whether the server still knows us.
 const HEARTBEAT: Duration = Duration::from_secs(2);

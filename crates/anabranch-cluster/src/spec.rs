@@ -1,6 +1,7 @@
 //! What a job is: decided once, by whoever creates it, and the same for every worker.
 
 use anabranch::infer::PriorChoice;
+use anabranch::process::Parameter;
 use anabranch_io::OnBadRow;
 use anabranch_io::journal::ENTRY_VERSION;
 use serde::{Deserialize, Serialize};
@@ -18,7 +19,9 @@ pub struct JobSpec {
     /// What the prior flags say.
     pub prior: PriorSpec,
     /// Concentration.
-    pub alpha: f64,
+    pub alpha: Parameter,
+    /// Discount of a Pitman–Yor mixture; without one it is a Dirichlet process.
+    pub discount: Option<Parameter>,
     /// `paper` or `conditional`.
     pub bound: String,
     /// Rows of a minibatch.
@@ -73,7 +76,8 @@ impl Default for JobSpec {
             entry_format: ENTRY_VERSION.into(),
             family: "gaussian".into(),
             prior: PriorSpec::default(),
-            alpha: 5.0,
+            alpha: Parameter::Given(5.0),
+            discount: None,
             bound: "paper".into(),
             batch_size: 256,
             bootstrap_rows: 5000,
@@ -137,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_setting_that_differs_is_named() {
-        let (a, b) = (JobSpec::default(), JobSpec { alpha: 2.0, ..JobSpec::default() });
+        let (a, b) = (JobSpec::default(), JobSpec { alpha: 2.0.into(), ..JobSpec::default() });
         assert_eq!(a.difference(&b), Some(("alpha".into(), "5.0".into(), "2.0".into())));
         assert_eq!(a.difference(&a), None);
     }

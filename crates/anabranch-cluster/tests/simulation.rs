@@ -8,12 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anabranch::central::{BatchId, BatchSet, Entry, Fold, Memory};
-use anabranch::family::{AnyFamily, Bernoulli};
+use anabranch::central::{BatchId, BatchSet, Entry, Fold, Memory, Part};
+use anabranch::family::{AnyFamily, Bernoulli, Conjugate};
 use anabranch::identify::{ComponentId, Identification};
 use anabranch::infer::Increment;
 use anabranch::posterior::{Evidence, Posterior};
-use anabranch::process::{Bound, Dirichlet, LabelStatistics};
+use anabranch::process::{AnyProcess, Bound, LabelStatistics};
 use anabranch_cluster::protocol::{
     Append, Applied, Author, Event, Expectation, Record, Replica, ReplicaFault, Step, VoidReason, split,
 };
@@ -98,8 +98,8 @@ struct World {
     seen: BTreeMap<&'static str, u64>,
 }
 
-fn process() -> Dirichlet {
-    Dirichlet::new(1.5, Bound::Paper).unwrap()
+fn process() -> AnyProcess {
+    AnyProcess::new(1.5, None, Bound::Paper).unwrap()
 }
 
 fn certain(rows: u32, ones: u32) -> Evidence {
@@ -182,7 +182,7 @@ impl World {
     }
 
     /// Splits a minibatch over known components and new ones, at random.
-    fn learn(&mut self, batch: Minibatch, posterior: &Posterior<AnyFamily, Dirichlet>) -> Increment {
+    fn learn(&mut self, batch: Minibatch, posterior: &Posterior<AnyFamily, AnyProcess>) -> Increment {
         let mut places: Vec<Option<ComponentId>> =
             posterior.components().iter().map(|c| Some(c.id())).collect();
         let new = if self.rng.random_bool(0.4) { self.rng.random_range(1..3) } else { 0 };
@@ -393,7 +393,7 @@ impl World {
         let ids: Vec<ComponentId> = posterior.components().iter().map(|c| c.id()).collect();
         let mut any = || ids[self.rng.random_range(0..ids.len())];
         let (id, into) = (any(), any());
-        let record = match self.rng.random_range(0..5) {
+        let record = match self.rng.random_range(0..6) {
             0 => {
                 self.note("replace");
                 self.look_again(worker, id)
@@ -404,6 +404,10 @@ impl World {
                 let family = Bernoulli::new(vec![prior], vec![prior]).unwrap().into();
                 Some(Record::Entry(Entry::Prior { family, process: process() }))
             }
+            5 => {
+                self.note("split");
+                self.halve(worker, id)
+            }
             2 => Some(Record::Finished { settled: self.workers[worker].replica.settled() }),
             _ => {
                 self.note("merge");
@@ -411,10 +415,25 @@ impl World {
             }
         };
         let Some(record) = record else { return };
-        self.names += 1;
-        for message in split(&record.to_bytes(), self.names, self.weather.part_bytes) {
-            self.journal.push((Append::Plain, message));
+        let lane = match &record {
+            Record::Judged { .. } => Append::Births,
+            _ => Append::Plain,
+        };
+        // No answer may come, and then it is sent again.
+        for _ in 0..=u32::from(self.rng.random_bool(self.weather.repeat)) {
+            self.names += 1;
+            for message in split(&record.to_bytes(), self.names, self.weather.part_bytes) {
+                self.journal.push((lane, message));
+            }
         }
+    }
+
+    /// Half of a component for each of two, as its judge sees it.
+    fn halve(&self, worker: usize, id: ComponentId) -> Option<Record> {
+        let fold = self.workers[worker].replica.fold()?;
+        let part = || Part { share: 0.5, offset: vec![0.0; fold.posterior().family().n_features()] };
+        let entry = Entry::Split { id, parts: vec![part(), part()] };
+        Some(Record::Judged { next_id: fold.next_id(), entry })
     }
 
     /// The rows of the beginning, all given to one component.
@@ -552,7 +571,7 @@ fn fingerprint(replica: &Replica) -> (Shape, [BatchSet; 2], [u64; 2]) {
     let components =
         components.map(|c| (c.id().0, c.born(), c.evidence().stats.iter().map(|s| s.to_bits()).collect()));
     let model = replica.model().unwrap();
-    assert_eq!(model.fold.aside().is_some(), posterior.components().iter().any(|c| c.layers().is_some()));
+    assert_eq!(model.fold.aside().is_some(), posterior.components().iter().any(|c| c.passing().is_some()));
     let redirects = posterior.redirects().iter().map(|(from, into)| (from.0, into.0));
     (
         (components.collect(), redirects.collect()),
@@ -583,6 +602,7 @@ fn whatever_gets_lost_every_minibatch_counts_once_and_all_replicas_agree() {
         "parts",
         "merge",
         "replace",
+        "split",
         "prior",
         "conflict",
         "begun twice",

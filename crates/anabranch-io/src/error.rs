@@ -247,6 +247,22 @@ pub enum ReadError {
         /// The column.
         column: ColumnRef,
     },
+    /// A file of documents breaks the rules of its format.
+    #[error("{file}:{} {detail}", line.map_or_else(String::new, |line| format!(" line {line}:")))]
+    Bag {
+        /// The file.
+        file: String,
+        /// The line, from 1, where there are lines.
+        line: Option<u64>,
+        /// What is wrong.
+        detail: String,
+    },
+    /// Nothing tells the format of a file of documents.
+    #[error("{file}: cannot tell the format of the documents")]
+    UnknownBag {
+        /// The file.
+        file: String,
+    },
     /// A list of numbers given by the user cannot be used.
     #[error("{value:?} {detail}")]
     Vector {
@@ -260,6 +276,10 @@ pub enum ReadError {
 impl ReadError {
     pub(crate) fn damaged(file: &str, format: Format, detail: impl fmt::Display) -> Self {
         Self::Damaged { file: file.to_owned(), format, detail: detail.to_string() }
+    }
+
+    pub(crate) fn bag(file: &str, line: Option<u64>, detail: String) -> Self {
+        Self::Bag { file: file.to_owned(), line, detail }
     }
 
     pub(crate) fn io(file: &str, error: io::Error) -> Self {
@@ -296,6 +316,8 @@ impl ReadError {
             Self::TooManyCategories { .. } => {
                 "drop the column with --columns -NAME: it looks like an identifier"
             }
+            Self::Bag { .. } => "check that the file is complete, or name its format with --format",
+            Self::UnknownBag { .. } => "pass --format with one of uci, ldac, npz, jsonl",
             Self::Vector { .. } => "give a number, a comma-separated list or a file of numbers",
         };
         Some(hint.to_owned())

@@ -3,11 +3,11 @@
 //! Evidence travels as it does in an increment ([`crate::wire`]): sealed, versioned, checksummed. A prior travels as JSON, as
 //! in the model file. Numbers are as they were sent: whether they can be true is for the posterior to say.
 
-use anabranch::central::{Absorb, Entry};
+use anabranch::central::{Absorb, Entry, Part};
 use anabranch::family::AnyFamily;
 use anabranch::identify::ComponentId;
 use anabranch::posterior::Evidence;
-use anabranch::process::Dirichlet;
+use anabranch::process::AnyProcess;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -19,7 +19,7 @@ pub const ENTRY_VERSION: u8 = 1;
 const ENTRY: Seal = Seal { letters: *b"ANBJ", version: ENTRY_VERSION };
 
 /// An entry of the journal of a mixture.
-pub type MixtureEntry = Entry<AnyFamily, Dirichlet>;
+pub type MixtureEntry = Entry<AnyFamily, AnyProcess>;
 
 /// Why bytes are not an entry.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -48,6 +48,7 @@ enum Sent<'a> {
     SetAside,
     Replace { mass: f64, evidence: &'a [(ComponentId, Evidence)] },
     Pass,
+    Split { id: ComponentId, parts: &'a [Part] },
 }
 
 /// The same kinds.
@@ -59,13 +60,14 @@ enum Received {
     SetAside,
     Replace { mass: f64, evidence: Vec<(ComponentId, Evidence)> },
     Pass,
+    Split { id: ComponentId, parts: Vec<Part> },
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Prior {
     family: AnyFamily,
-    process: Dirichlet,
+    process: AnyProcess,
 }
 
 /// The bytes of an entry.
@@ -90,6 +92,7 @@ pub fn encode_entry(entry: &MixtureEntry) -> Result<Vec<u8>, EntryFault> {
         Entry::SetAside => Sent::SetAside,
         Entry::Replace { mass, evidence } => Sent::Replace { mass: *mass, evidence },
         Entry::Pass => Sent::Pass,
+        Entry::Split { id, parts } => Sent::Split { id: *id, parts },
         _ => return Err(EntryFault::NotSendable),
     }))
 }
@@ -112,6 +115,7 @@ pub fn decode_entry(bytes: &[u8]) -> Result<MixtureEntry, EntryFault> {
         Received::SetAside => Entry::SetAside,
         Received::Replace { mass, evidence } => Entry::Replace { mass, evidence },
         Received::Pass => Entry::Pass,
+        Received::Split { id, parts } => Entry::Split { id, parts },
     })
 }
 
@@ -120,7 +124,7 @@ mod tests {
     use anabranch::central::BatchId;
     use anabranch::family::Bernoulli;
     use anabranch::identify::Target;
-    use anabranch::process::{Bound, LabelStatistics};
+    use anabranch::process::{Bound, LabelStatistics, Parameter};
     use proptest::prelude::*;
 
     use super::*;
@@ -155,7 +159,7 @@ mod tests {
 
     fn prior() -> MixtureEntry {
         let family = Bernoulli::new(vec![0.5, 2.0], vec![1.0, 3.0]).unwrap().into();
-        Entry::Prior { family, process: Dirichlet::new(2.5, Bound::Paper).unwrap() }
+        Entry::Prior { family, process: AnyProcess::new(2.5, None, Bound::Paper).unwrap() }
     }
 
     proptest! {
@@ -170,7 +174,7 @@ mod tests {
         fn any_bytes_are_an_entry_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = decode_entry(&bytes);
             // The same behind a head that is right, so that every kind is reached.
-            for kind in 0..7_u8 {
+            for kind in 0..8_u8 {
                 let content = [&[kind], bytes.as_slice()].concat();
                 let checksum = crc32fast::hash(&content).to_le_bytes();
                 let _ = decode_entry(&[b"ANBJ\x01".as_slice(), &checksum, &content].concat());
@@ -194,6 +198,32 @@ mod tests {
             panic!()
         };
         assert_eq!((f, p.alpha()), (family, process.alpha()));
+    }
+
+    #[test]
+    fn a_process_with_a_discount_survives_the_way() {
+        let Entry::Prior { family, .. } = prior() else { panic!() };
+        let sent =
+            AnyProcess::new(Parameter::Learned { learned: 2.5 }, Some(0.25.into()), Bound::Paper).unwrap();
+        let bytes = encode_entry(&Entry::Prior { family, process: sent }).unwrap();
+        let Entry::Prior { process, .. } = decode_entry(&bytes).unwrap() else { panic!() };
+        assert_eq!(process, sent);
+    }
+
+    proptest! {
+        #[test]
+        fn a_split_survives_the_way(
+            number in any::<u64>(),
+            sent in proptest::collection::vec(
+                (proptest::num::f64::NORMAL, proptest::collection::vec(proptest::num::f64::NORMAL, 0..5)),
+                0..4,
+            ),
+        ) {
+            let sent: Vec<Part> = sent.into_iter().map(|(share, offset)| Part { share, offset }).collect();
+            let bytes = encode_entry(&Entry::Split { id: ComponentId(number), parts: sent.clone() }).unwrap();
+            let Entry::Split { id, parts } = decode_entry(&bytes).unwrap() else { panic!() };
+            prop_assert_eq!((id, parts), (ComponentId(number), sent));
+        }
     }
 
     #[test]

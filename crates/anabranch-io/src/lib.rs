@@ -1,4 +1,4 @@
-//! Readers of csv, npy, Parquet, Arrow and JSON lines, and the model file of anabranch.
+//! Readers of csv, npy, Parquet, Arrow, JSON lines and bags of words, and the model files of anabranch.
 //!
 //! ```text
 //! Input ──► input/    bytes: path, standard input or memory; gz and zstd undone; format found
@@ -37,6 +37,7 @@ mod select;
 mod source;
 pub mod vector;
 pub mod wire;
+pub mod words;
 
 pub use error::{BadCell, ColumnRef, ReadError};
 pub use options::{ALL_COLUMNS, Format, Input, OnBadRow, ReadOptions};

@@ -186,6 +186,25 @@ impl Sink {
         debug_assert_eq!(self.values.len(), self.rows * self.schema.dimensions());
     }
 
+    /// Whole rows of finite numbers.
+    pub(crate) fn good_rows(&mut self, values: &[f64]) {
+        debug_assert!(values.iter().all(|value| value.is_finite()));
+        self.values.extend_from_slice(values);
+        self.rows = self.values.len() / self.schema.dimensions();
+    }
+
+    /// Whole rows of numbers that `decode` appends; false, and none of them taken, when one is not finite.
+    pub(crate) fn decoded_rows(&mut self, decode: impl FnOnce(&mut Vec<f64>)) -> bool {
+        let before = self.values.len();
+        decode(&mut self.values);
+        let good = self.values[before..].iter().all(|value| value.is_finite());
+        if !good {
+            self.values.truncate(before);
+        }
+        self.rows = self.values.len() / self.schema.dimensions();
+        good
+    }
+
     /// The row is bad because of a cell: drops its cells, then fails or counts.
     #[cold]
     pub(crate) fn reject_cell(

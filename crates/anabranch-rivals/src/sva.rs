@@ -236,7 +236,7 @@ fn normalise(rho: &mut [f64]) {
 
 #[cfg(test)]
 mod tests {
-    use anabranch::family::{Bernoulli, Gaussian};
+    use anabranch::family::{Bernoulli, Conjugate, Gaussian};
     use anabranch_testkit::streams::separated;
 
     use super::*;

@@ -154,7 +154,7 @@ pub(crate) fn in_parallel<T: Send>(n: usize, threads: usize, job: impl Fn(usize)
 
 #[cfg(test)]
 mod tests {
-    use anabranch::family::Gaussian;
+    use anabranch::family::{Conjugate, Gaussian};
     use anabranch::math::log_sum_exp::log_sum_exp;
     use anabranch_testkit::streams::{Columns, stream};
 

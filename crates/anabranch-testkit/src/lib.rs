@@ -4,6 +4,7 @@ pub mod assignment;
 pub mod expectation;
 pub mod generators;
 pub mod partitions;
+pub mod pictures;
 pub mod quadrature;
 pub mod random;
 pub mod streams;

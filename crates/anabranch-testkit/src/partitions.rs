@@ -67,9 +67,47 @@ pub fn ln_eppf_pitman_yor(counts: &[usize], alpha: f64, discount: f64) -> f64 {
     ln_p
 }
 
+/// Log-density under a beta process of mass `α` and concentration `c` of which data have which feature: `columns[k][n]`. The
+/// features carry marks, so that equal columns are told apart; columns of nobody are ignored.
+///
+/// ```text
+/// datum n opens a feature at rate αc/(c + n − 1), and has one that m data before it had with probability m/(c + n − 1)
+/// ```
+pub fn ln_density_beta(columns: &[Vec<bool>], n_data: usize, alpha: f64, c: f64) -> f64 {
+    let seats = |n: usize| c + n as f64;
+    let mut ln_p: f64 = (0..n_data).map(|n| -alpha * c / seats(n)).sum();
+    for column in columns {
+        let mut before = 0.0;
+        for (n, has) in column.iter().enumerate() {
+            ln_p += match (before > 0.0, *has) {
+                (false, false) => 0.0,
+                (false, true) => (alpha * c / seats(n)).ln(),
+                (true, true) => (before / seats(n)).ln(),
+                (true, false) => ((seats(n) - before) / seats(n)).ln(),
+            };
+            before += f64::from(u8::from(*has));
+        }
+    }
+    ln_p
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Summed over all columns of two data, one feature at a time: the number of features is Poisson.
+    #[test]
+    fn beta_densities_of_one_feature_sum_to_the_expected_number() {
+        let (alpha, c) = (0.7, 1.4);
+        let nobody = ln_density_beta(&[], 2, alpha, c);
+        let columns = [vec![true, true], vec![true, false], vec![false, true]];
+        let rate: f64 = columns
+            .iter()
+            .map(|column| (ln_density_beta(std::slice::from_ref(column), 2, alpha, c) - nobody).exp())
+            .sum();
+        assert!((rate - (alpha + alpha * c / (c + 1.0))).abs() < 1e-12, "{rate}");
+        assert!((nobody + rate).abs() < 1e-12, "the number of features is Poisson with mean {rate}");
+    }
 
     #[test]
     fn there_are_as_many_partitions_as_bell_says() {

@@ -9,7 +9,7 @@ use std::fmt;
 
 use anabranch::batch::Batch;
 use anabranch::central::{Absorb, BatchId, Entry, Fold};
-use anabranch::family::{Family, Gaussian};
+use anabranch::family::{Conjugate, Family, Gaussian};
 use anabranch::identify::{Gains, Identification, Target, correspond, solve};
 use anabranch::posterior::Evidence;
 use anabranch::process::{Bound, Dirichlet, LabelStatistics};
@@ -90,9 +90,9 @@ fn identify(bencher: Bencher, Columns(d): Columns) {
     fold.apply(&Entry::Absorb(entry)).expect("the journal is empty");
     let ours = evidence(&family, 20, d, 2);
     let posterior = fold.posterior();
-    let found = correspond(posterior, 0, &ours, Identification::Optimal);
+    let found = correspond(posterior, 0, 0.0, &ours, Identification::Optimal);
     assert_eq!(found.correspondence.n_matched(), 20, "both workers saw the same clusters");
-    bencher.bench(|| correspond(black_box(posterior), 0, black_box(&ours), Identification::Optimal));
+    bencher.bench(|| correspond(black_box(posterior), 0, 0.0, black_box(&ours), Identification::Optimal));
 }
 
 /// Shown as `k=20+20/d=2`.

@@ -1,8 +1,30 @@
 //! Rows of data, checked once at the edge: a minibatch `y_m` of the paper (§2.1).
 
+use std::fmt::Debug;
 use std::ops::Range;
 
 use thiserror::Error;
+
+/// Data of any kind that a worker learns from at once: dense rows, or whatever else a model is learned from.
+pub trait Minibatch: Clone + Debug + Send + Sync + 'static {
+    /// One datum on its own, as a run remembers it.
+    type Row: Clone + Debug + Send + Sync + 'static;
+
+    /// Number of data.
+    fn n_rows(&self) -> usize;
+
+    /// What this minibatch adds to MASS.
+    fn mass(&self) -> f64;
+
+    /// How often a datum counts.
+    fn weight(&self, row: usize) -> f64;
+
+    /// One datum.
+    fn to_row(&self, row: usize) -> Self::Row;
+
+    /// A minibatch of these data, or `None` when there are none.
+    fn from_rows<'a>(rows: impl Iterator<Item = &'a Self::Row>) -> Option<Self>;
+}
 
 /// A dense block of rows with optional weights. Every value is finite.
 ///
@@ -167,6 +189,32 @@ impl Batch {
             Some(weights) => weights.iter().sum(),
             None => self.n_rows() as f64,
         }
+    }
+}
+
+impl Minibatch for Batch {
+    type Row = Vec<f64>;
+
+    fn n_rows(&self) -> usize {
+        Batch::n_rows(self)
+    }
+
+    fn mass(&self) -> f64 {
+        Batch::mass(self)
+    }
+
+    fn weight(&self, row: usize) -> f64 {
+        self.weights.as_ref().map_or(1.0, |weights| weights[row])
+    }
+
+    fn to_row(&self, row: usize) -> Vec<f64> {
+        self.row(row).to_vec()
+    }
+
+    fn from_rows<'a>(rows: impl Iterator<Item = &'a Vec<f64>>) -> Option<Self> {
+        let mut rows = rows.peekable();
+        let dimensions = rows.peek()?.len();
+        Self::new(dimensions, rows.flatten().copied().collect()).ok()
     }
 }
 

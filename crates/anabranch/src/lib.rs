@@ -50,14 +50,16 @@
 //!                          infer/                            central/
 //! ```
 //!
-//! The four steps are those of the paper's Figure 1. A model is a family (what a component is) and a process (how many
-//! there are); everything else is generic over the two.
+//! The four steps are those of the paper's Figure 1. A model is a family (what a component is), a process (how many there
+//! are) and a minibatch inference ([`Inference`]); everything else is generic over the three. Mixtures of dense rows need
+//! only the first two: their inference is that of [`infer::Settings`].
 //!
 //! # Map
 //!
 //! | module | the question it answers |
 //! |---|---|
 //! | [`batch`] | what is a row, and is it fit to be learned from? |
+//! | [`documents`] | what is a bag of words? |
 //! | [`family`] | what is a component? |
 //! | [`process`] | how many components are there? |
 //! | [`posterior`] | what is known so far, and what does it predict? |
@@ -76,7 +78,7 @@
 //! - **SIGMA** no two components of a worker join the same one of the centre ([`Correspondence`]).
 //! - **ORDER** entries that touch only existing components commute ([`Evidence::absorb`]).
 //! - **IDENT** an id never changes its meaning; a retired id redirects ([`Posterior::resolve`]).
-//! - **PROPER** parameters stay in the family's domain ([`Family`]).
+//! - **PROPER** parameters stay in the family's domain ([`Conjugate`]).
 //! - **BOUND** the score of a partition is a lower bound ([`Dirichlet`]).
 //! - **ELBO** the objective of a minibatch never falls while its components stay the same ([`InferenceReport`]).
 //!
@@ -85,13 +87,15 @@
 //! [`BatchSet`]: central::BatchSet
 //! [`Correspondence`]: identify::Correspondence
 //! [`Evidence::absorb`]: posterior::Evidence::absorb
-//! [`Family`]: family::Family
+//! [`Conjugate`]: family::Conjugate
+//! [`Inference`]: infer::Inference
 //! [`Dirichlet`]: process::Dirichlet
 //! [`InferenceReport`]: infer::InferenceReport
 
 pub mod batch;
 pub mod central;
 pub mod diagnose;
+pub mod documents;
 pub mod engine;
 pub mod family;
 pub mod identify;

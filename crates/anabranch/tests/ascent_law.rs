@@ -5,7 +5,7 @@ mod support;
 
 use anabranch::batch::Batch;
 use anabranch::central::{BatchId, Central};
-use anabranch::family::{AnyFamily, Family};
+use anabranch::family::{AnyFamily, Conjugate, Family};
 use anabranch::identify::Identification;
 use anabranch::infer::{Increment, InferenceReport, Settings, Workspace, infer};
 use anabranch::posterior::{Evidence, Posterior};

@@ -14,7 +14,7 @@ use anabranch::family::{AnyFamily, Family, Frame, Gaussian, NormalInverseWishart
 use anabranch::identify::{ComponentId, Identification, Target};
 use anabranch::infer::{Increment, InferenceReport, Settings, Workspace, infer};
 use anabranch::posterior::{Posterior, Predictor};
-use anabranch::process::{Bound, Dirichlet, Process};
+use anabranch::process::{Bound, Dirichlet, Population, Process};
 use anabranch_testkit::streams::{Columns, separated};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -128,7 +128,10 @@ fn a_tiny_cluster_is_not_rewarded() {
     // log Γ(t) without the maximum grows without bound for t → 0.
     for bound in [Bound::Paper, Bound::Conditional] {
         let process = Dirichlet::new(1.0, bound).unwrap();
-        let score = |t: f64| process.score(&certain(t, &[]).labels);
+        let score = |t: f64| {
+            let labels = certain(t, &[]).labels;
+            process.score(&labels, Population::of([&labels], t))
+        };
         assert!(score(1e-9) <= score(1.0) && score(1.0) < score(1000.0), "{bound:?}");
     }
 }

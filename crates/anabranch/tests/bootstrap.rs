@@ -5,7 +5,7 @@ mod support;
 use anabranch::batch::Batch;
 use anabranch::central::Central;
 use anabranch::engine::{self, Config, Event, Flow};
-use anabranch::family::{AnyFamily, Family, Gaussian, Partition};
+use anabranch::family::{AnyFamily, Conjugate, Family, Gaussian, Partition};
 use anabranch::infer::PriorChoice;
 use anabranch::metric::Contingency;
 use anabranch::posterior::Predictor;

@@ -4,7 +4,7 @@ mod support;
 
 use anabranch::central::Entry;
 use anabranch::family::{
-    AnyFamily, Diagonal, Family, Frame, Gaussian, Multinomial, NormalGamma, NormalInverseWishart,
+    AnyFamily, Conjugate, Diagonal, Family, Frame, Gaussian, Multinomial, NormalGamma, NormalInverseWishart,
 };
 use anabranch::identify::{ComponentId, Identification, Target, correspond, gains};
 use anabranch::posterior::Evidence;
@@ -124,7 +124,8 @@ fn check_identified(v: &Identified) {
     let (central, new) = (read(&v.eta_i, &v.stats_i), read(&v.eta_m, &v.stats_m));
     let mut fold = founded(family.clone(), process, central.clone());
 
-    let score = |e: &Evidence| family.log_partition(&e.stats) + process.score(&e.labels);
+    let all = fold.posterior().population();
+    let score = |e: &Evidence| family.log_partition(&e.stats) + process.score(&e.labels, all);
     let joined = |a: &Evidence, b: &Evidence| {
         let mut sum = a.clone();
         sum.absorb(b);
@@ -135,7 +136,7 @@ fn check_identified(v: &Identified) {
     for (k, row) in v.gain.iter().enumerate() {
         row.iter().enumerate().for_each(|(j, gain)| assert_close("gain", matrix.get(k, j), *gain));
     }
-    let found = correspond(fold.posterior(), 0, &new, Identification::Optimal).correspondence;
+    let found = correspond(fold.posterior(), 0, 0.0, &new, Identification::Optimal).correspondence;
     let sigma =
         v.sigma.iter().map(|j| u64::try_from(*j).map_or(Target::New, |j| Target::Existing(ComponentId(j))));
     assert_eq!(found.targets(), sigma.collect::<Vec<_>>());

@@ -4,7 +4,7 @@
 mod support;
 
 use anabranch::batch::Batch;
-use anabranch::central::{BatchId, Central, Fold};
+use anabranch::central::{BatchId, Central, Fold, Memory};
 use anabranch::engine::{Config, Schedule, run};
 use anabranch::family::AnyFamily;
 use anabranch::identify::Identification;
@@ -35,9 +35,19 @@ fn small_stream() -> (AnyFamily, Vec<Batch>) {
 
 /// Goes on from a fold with some of the minibatches.
 fn go_on(fold: Journal, batches: &[(BatchId, Batch)], config: &Config) -> Journal {
-    let central = Central::from_fold(fold);
+    go_on_with(fold, Memory::default(), batches, config).0
+}
+
+/// The same with the rows that an earlier run remembered, and those that this one does.
+fn go_on_with(
+    fold: Journal,
+    memory: Memory,
+    batches: &[(BatchId, Batch)],
+    config: &Config,
+) -> (Journal, Memory) {
+    let central = Central::from_fold(fold).with_memory(memory);
     run(&central, &mut Numbered::new(batches.to_vec()), config, &mut ()).unwrap();
-    central.checkpoint()
+    (central.checkpoint(), central.memory())
 }
 
 fn whole_run(config: &Config) -> Journal {
@@ -77,8 +87,9 @@ fn a_run_interrupted_anywhere_equals_the_uninterrupted_one() {
     let config = config(3, 1, 2);
     let whole = fingerprint(whole_run(&config).posterior());
     for cut_at in [0, 1, 60, 124, 125] {
-        let half = go_on(Fold::new(family.clone(), process()), &batches[..cut_at], &config);
-        let done = go_on(half, &batches[cut_at..], &config);
+        let empty = Fold::new(family.clone(), process());
+        let (half, memory) = go_on_with(empty, Memory::default(), &batches[..cut_at], &config);
+        let (done, _) = go_on_with(half, memory, &batches[cut_at..], &config);
         assert_eq!(whole, fingerprint(done.posterior()), "interrupted after {cut_at}");
         assert_eq!(done.absorbed().runs(), &[(0, 124)]);
     }

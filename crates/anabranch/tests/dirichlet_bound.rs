@@ -1,6 +1,6 @@
 //! The Dirichlet bound lies below the exact expectation (invariant BOUND), checked by enumeration and by test vectors.
 
-use anabranch::process::{Bound, Dirichlet, LabelStatistics, Process};
+use anabranch::process::{Bound, Dirichlet, LabelStatistics, Population, Process};
 use anabranch_testkit::expectation::{by_enumeration, dirichlet_by_convolution};
 use anabranch_testkit::partitions::{counts, ln_eppf_dirichlet, set_partitions};
 use anabranch_testkit::random::{hard_label_matrix, label_matrix};
@@ -16,6 +16,16 @@ const BOUNDS: [Bound; 2] = [Bound::Paper, Bound::Conditional];
 
 fn process(alpha: f64, bound: Bound) -> Dirichlet {
     Dirichlet::new(alpha, bound).unwrap()
+}
+
+/// The bound for as many data as the expected counts add up to.
+fn bound_of(process: Dirichlet, components: &[LabelStatistics]) -> f64 {
+    process.bound(components, components.iter().map(|stats| stats.expected_count).sum())
+}
+
+/// The score of a component among as many as it is: the number does not matter to a Dirichlet process.
+fn score(process: Dirichlet, stats: &LabelStatistics) -> f64 {
+    process.score(stats, Population::of([stats], stats.expected_count))
 }
 
 fn statistics(pi: &[Vec<f64>]) -> Vec<LabelStatistics> {
@@ -56,7 +66,7 @@ fn for_a_given_partition_the_bound_is_its_log_probability() {
             let mut components = vec![LabelStatistics::default(); 7];
             z.iter().for_each(|block| components[*block].observe(1.0, 1.0));
             for bound in BOUNDS {
-                let value = process(alpha, bound).bound(&components);
+                let value = bound_of(process(alpha, bound), &components);
                 assert!((value - ln_eppf_dirichlet(&sizes, alpha)).abs() < ROUNDING, "{bound:?} {z:?}");
             }
         }
@@ -68,7 +78,7 @@ fn the_bound_is_below_the_exact_expectation() {
     for (alpha, pi) in random_cases(500) {
         let exact = by_enumeration(&pi, |counts| ln_eppf_dirichlet(counts, alpha));
         for bound in BOUNDS {
-            let value = process(alpha, bound).bound(&statistics(&pi));
+            let value = bound_of(process(alpha, bound), &statistics(&pi));
             assert!(value <= exact + ROUNDING, "{bound:?}: {value} > {exact} for α = {alpha}, {pi:?}");
         }
     }
@@ -79,7 +89,7 @@ fn the_gap_is_at_most_six_tenths_of_a_nat_per_component() {
     // The largest gap of one component is 0.5895.
     for (alpha, pi) in random_cases(500) {
         let exact = dirichlet_by_convolution(&pi, alpha);
-        let value = process(alpha, Bound::Paper).bound(&statistics(&pi));
+        let value = bound_of(process(alpha, Bound::Paper), &statistics(&pi));
         assert!(exact - value <= 0.59 * pi[0].len() as f64, "{exact} {value}");
     }
 }
@@ -89,8 +99,8 @@ fn conditioning_on_occupancy_never_loosens_the_bound_and_sometimes_tightens_it()
     let mut tighter = 0;
     for (alpha, pi) in random_cases(500) {
         let components = statistics(&pi);
-        let gain = process(alpha, Bound::Conditional).bound(&components)
-            - process(alpha, Bound::Paper).bound(&components);
+        let gain = bound_of(process(alpha, Bound::Conditional), &components)
+            - bound_of(process(alpha, Bound::Paper), &components);
         assert!(gain >= -ROUNDING, "{gain} for {pi:?}");
         tighter += usize::from(gain > 1e-3);
     }
@@ -104,7 +114,7 @@ fn hard_labels_leave_no_gap() {
         let pi = hard_label_matrix(&mut rng, n, 5);
         let exact = dirichlet_by_convolution(&pi, 0.7);
         for bound in BOUNDS {
-            assert!((process(0.7, bound).bound(&statistics(&pi)) - exact).abs() < ROUNDING);
+            assert!((bound_of(process(0.7, bound), &statistics(&pi)) - exact).abs() < ROUNDING);
         }
     }
 }
@@ -117,13 +127,13 @@ fn ln_gamma_of_t_without_the_maximum_would_reward_tiny_clusters() {
     let unguarded = libm::lgamma(tiny.expected_count);
     assert!(unguarded > 13.0);
     for bound in BOUNDS {
-        let score = process(1.0, bound).score(&tiny);
+        let score = score(process(1.0, bound), &tiny);
         assert!(score.abs() < 1e-15, "{bound:?}: {score}");
     }
     // And it would be no bound at all: the same sum without the maximum exceeds the exact expectation.
     let components = statistics(&vec![vec![1.0 - 1e-6, 1e-6]; 2]);
     let exact = dirichlet_by_convolution(&vec![vec![1.0 - 1e-6, 1e-6]; 2], 1.0);
-    let guarded = process(1.0, Bound::Paper).bound(&components);
+    let guarded = bound_of(process(1.0, Bound::Paper), &components);
     let removed: f64 = components.iter().map(|stats| libm::lgamma(stats.expected_count.max(2.0))).sum();
     let without_maximum: f64 = components.iter().map(|stats| libm::lgamma(stats.expected_count)).sum();
     assert!(guarded <= exact + ROUNDING);
@@ -160,14 +170,19 @@ fn statistics_scores_and_bounds_equal_the_test_vectors() {
             // JSON has no infinity: it is written as the string "-inf".
             assert_close("s", stats.log_p_empty, v.s[k].as_f64().unwrap_or(f64::NEG_INFINITY));
             assert_close("t", stats.expected_count, v.t[k]);
-            assert_close("paper", process(v.alpha, Bound::Paper).score(stats), v.per_component_paper[k]);
-            assert_close("cond", process(v.alpha, Bound::Conditional).score(stats), v.per_component_cond[k]);
+            assert_close("paper", score(process(v.alpha, Bound::Paper), stats), v.per_component_paper[k]);
+            assert_close("cond", score(process(v.alpha, Bound::Conditional), stats), v.per_component_cond[k]);
         }
         let occupied = components.iter().map(LabelStatistics::probability_occupied).sum();
         assert_close("expected components", occupied, v.expected_components);
-        assert_close("C", process(v.alpha, Bound::Paper).normaliser(v.pi.len() as f64), v.normaliser);
+        assert_close(
+            "C",
+            process(v.alpha, Bound::Paper)
+                .normaliser(Population { observations: v.pi.len() as f64, occupied: 1.0 }),
+            v.normaliser,
+        );
         assert_close("exact", dirichlet_by_convolution(&v.pi, v.alpha), v.exact);
-        assert_close("paper bound", process(v.alpha, Bound::Paper).bound(&components), v.bound_paper);
-        assert_close("cond bound", process(v.alpha, Bound::Conditional).bound(&components), v.bound_cond);
+        assert_close("paper bound", bound_of(process(v.alpha, Bound::Paper), &components), v.bound_paper);
+        assert_close("cond bound", bound_of(process(v.alpha, Bound::Conditional), &components), v.bound_cond);
     }
 }

@@ -234,7 +234,13 @@ fn sigma_is_one_to_one_and_never_touches_what_the_worker_knew() {
         let known: BTreeSet<ComponentId> = base.components().iter().map(|c| c.id()).collect();
         assert!(increment.existing.iter().all(|(id, _)| known.contains(id)));
         for identification in IDENTIFICATIONS {
-            let found = correspond(&central.snapshot(), increment.base, &increment.new, identification);
+            let found = correspond(
+                &central.snapshot(),
+                increment.base,
+                increment.mass,
+                &increment.new,
+                identification,
+            );
             let mut used = BTreeSet::new();
             for target in found.correspondence.targets() {
                 let Target::Existing(id) = target else { continue };

@@ -190,9 +190,10 @@ impl World {
         };
         *self.refused.entry(why).or_default() += 1;
         let Entry::Absorb(mut entry) = message else { return };
+        let mass = entry.mass;
         if again {
             let current = self.fold.posterior();
-            let found = correspond(current, base, &new, Identification::Optimal).correspondence;
+            let found = correspond(current, base, mass, &new, Identification::Optimal).correspondence;
             entry.new = found.targets().iter().copied().zip(new.iter().cloned()).collect();
             entry.base = current.version();
             self.on_the_way.push((Entry::Absorb(entry), new, base));

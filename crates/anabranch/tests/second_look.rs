@@ -3,7 +3,7 @@
 use anabranch::batch::Batch;
 use anabranch::central::{Absorb, BatchId, Central, Entry, Fold, Void};
 use anabranch::engine::{self, Config, Flow};
-use anabranch::family::{AnyFamily, Family, Gaussian};
+use anabranch::family::{AnyFamily, Conjugate, Family, Gaussian};
 use anabranch::identify::{ComponentId, Target};
 use anabranch::infer::upkeep;
 use anabranch::posterior::{Evidence, Predictor};
@@ -76,7 +76,7 @@ fn what_was_set_aside_is_replaced_and_the_rest_stays() {
     assert_mass(&fold, 48.0);
     let counts: Vec<f64> = fold.posterior().components().iter().map(|c| c.expected_count()).collect();
     assert_eq!(counts, [25.0, 23.0]);
-    assert!(fold.aside().is_none() && fold.posterior().components().iter().all(|c| c.layers().is_none()));
+    assert!(fold.aside().is_none() && fold.posterior().components().iter().all(|c| c.passing().is_none()));
 }
 
 #[test]

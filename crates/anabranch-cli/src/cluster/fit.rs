@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anabranch::batch::Batch;
+use anabranch::central::Section;
 use anabranch::posterior::Predictor;
+use anabranch::process::AnyProcess;
 use anabranch_cluster::{Access, Job, JobName, JobSpec, WorkerConfig, fetch_replica, finish, status, work};
 use anabranch_io::Source;
 
 use super::founder::FirstModel;
 use super::submit::{bootstrap_rows, publish, source_name};
-use super::{bound_name, connect_to, prior_spec, process, runtime, say};
+use super::{bound_name, connect_to, prior_spec, runtime, say};
 use crate::args::{Algorithm, FitArgs, OnOff, ScheduleKind};
 use crate::failure::Failure;
 use crate::fit::{Finished, Trace, parallelism};
@@ -28,6 +30,7 @@ pub fn run(
     url: &str,
     source: Box<dyn Source>,
     filter: DomainFilter,
+    process: &AnyProcess,
     test: Option<&Batch>,
 ) -> Result<Finished, Failure> {
     refuse_what_does_not_go_together(args)?;
@@ -41,8 +44,7 @@ pub fn run(
         .unwrap_or(own)
         .parse::<JobName>()
         .map_err(|error| Failure::from(error).naming("--job"))?;
-    let spec = job_spec(args, source.as_ref());
-    process(&spec)?;
+    let spec = job_spec(args, process, source.as_ref());
     let stream = Minibatches::new(source, filter, args.engine.batch_size as usize, None);
     let source_name = source_name(&args.inputs);
     let quiet = args.output.quiet;
@@ -96,6 +98,8 @@ pub fn run(
         model,
         seconds,
         cpu_seconds,
+        first_minibatch_seconds: 0.0,
+        section: Section::default(),
         trace: Trace::create(None)?,
         test_log_likelihood,
         sample: None,
@@ -141,12 +145,13 @@ fn refuse_what_does_not_go_together(args: &FitArgs) -> Result<(), Failure> {
     }
 }
 
-fn job_spec(args: &FitArgs, source: &dyn Source) -> JobSpec {
+fn job_spec(args: &FitArgs, process: &AnyProcess, source: &dyn Source) -> JobSpec {
     let schema = source.schema();
     JobSpec {
         family: args.family.clone(),
         prior: prior_spec(&args.prior),
-        alpha: args.engine.alpha,
+        alpha: process.concentration(),
+        discount: process.discount(),
         bound: bound_name(args.engine.bound).into(),
         batch_size: args.engine.batch_size,
         bootstrap_rows: bootstrap_rows(args.engine.bootstrap),

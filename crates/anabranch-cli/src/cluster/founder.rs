@@ -6,7 +6,7 @@ use anabranch::batch::Batch;
 use anabranch::central::{BatchId, BatchSet, Central, Fold, Memory};
 use anabranch::engine::{self, BatchSource, Config};
 use anabranch::infer::Settings;
-use anabranch::process::Dirichlet;
+use anabranch::process::AnyProcess;
 use anabranch_cluster::{Founder, Founding, JobSpec};
 use anabranch_io::model::{Model, Provenance};
 use anabranch_io::{Column, Input, ReadOptions, Schema, Source, open};
@@ -25,7 +25,7 @@ pub struct FirstModel {
     spec: JobSpec,
     family: FamilySpec,
     prior: PriorArgs,
-    process: Dirichlet,
+    process: AnyProcess,
     options: ReadOptions,
 }
 
@@ -124,6 +124,7 @@ fn words(failure: Failure) -> String {
 struct Once(Option<(BatchId, Batch)>);
 
 impl BatchSource for Once {
+    type Batch = Batch;
     type Error = Infallible;
 
     fn next(&mut self) -> Result<Option<(BatchId, Batch)>, Infallible> {

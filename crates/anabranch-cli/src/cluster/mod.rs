@@ -9,7 +9,7 @@ pub(crate) mod worker;
 
 use std::sync::Arc;
 
-use anabranch::process::{Bound, Dirichlet};
+use anabranch::process::{AnyProcess, Bound, ProcessError};
 use anabranch_cluster::{ConnectTo, DEFAULT_URL, JobName, JobSpec, PriorSpec};
 use clap::Parser;
 use serde::Serialize;
@@ -112,7 +112,10 @@ fn prior_args(spec: &PriorSpec) -> PriorArgs {
     }
 }
 
-fn process(spec: &JobSpec) -> Result<Dirichlet, Failure> {
+fn process(spec: &JobSpec) -> Result<AnyProcess, Failure> {
     let bound = if spec.bound == "conditional" { Bound::Conditional } else { Bound::Paper };
-    Dirichlet::new(spec.alpha, bound).map_err(|error| Failure::input(format!("--alpha: {error}")))
+    AnyProcess::new(spec.alpha, spec.discount, bound).map_err(|error| {
+        let flag = if matches!(error, ProcessError::Discount { .. }) { "--discount" } else { "--alpha" };
+        Failure::input(format!("{flag}: {error}"))
+    })
 }

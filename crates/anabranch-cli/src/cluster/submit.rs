@@ -101,7 +101,7 @@ fn job_spec(args: &SubmitArgs, options: &ReadOptions, source: Option<&dyn Source
     JobSpec {
         family: args.family.clone(),
         prior: prior_spec(&args.prior),
-        alpha: args.alpha,
+        alpha: args.alpha.into(),
         bound: bound_name(args.bound).into(),
         batch_size: args.batch_size,
         bootstrap_rows: bootstrap_rows(args.bootstrap),

@@ -10,7 +10,7 @@
 
 use anabranch::math::log_sum_exp::log_sum_exp;
 use anabranch::math::special::ln_gamma;
-use anabranch::process::{Bound, Dirichlet, LabelStatistics};
+use anabranch::process::{Bound, Dirichlet, LabelStatistics, Process};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_distr::{Distribution, Gamma};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -85,7 +85,7 @@ fn point(
         stats.iter_mut().zip(row).for_each(|(stats, pi)| stats.observe(*pi, 1.0));
     }
     let bound = |kind: Bound| -> Result<f64, Failure> {
-        Ok(Dirichlet::new(alpha, kind).map_err(Failure::input)?.bound(&stats))
+        Ok(Dirichlet::new(alpha, kind).map_err(Failure::input)?.bound(&stats, pi.len() as f64))
     };
     Ok(Point {
         alpha,

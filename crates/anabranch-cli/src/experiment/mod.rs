@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `bound` | Figure 2 | `clusters`, `uncertainty`, `sampling` |
 //! | `synthetic` | Figure 3 (a–f) | `identify-off`, `identify-on`, `traces`, `identification`, `growth`, `final` |
+//! | `models` | the models that the paper names beyond | `pitman-yor`, `beta`, `small-clusters` |
 //! | `mnist`, `planes`, `words` | Figure 4 and its table | `table`, and pictures of the clusters |
 //!
 //! Every experiment writes csv files with what was measured, pictures as SVG and PNG, `results.json`, and `index.html`.
@@ -13,6 +14,7 @@ mod contest;
 mod digits;
 mod folder;
 mod mnist;
+mod models;
 mod planes;
 mod spread;
 mod synthetic;
@@ -34,6 +36,7 @@ pub fn command(args: &ExperimentArgs) -> Result<(), Failure> {
         ExperimentName::Mnist => mnist::run(args)?,
         ExperimentName::Planes => planes::run(args)?,
         ExperimentName::Words => words::run(args)?,
+        ExperimentName::Models => models::run(args)?,
     };
     let page = folder::write(&args.out, &evidence)?;
     writeln!(std::io::stdout().lock(), "{}", page.display())?;

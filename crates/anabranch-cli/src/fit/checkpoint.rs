@@ -4,10 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anabranch::central::Memory;
-use anabranch_io::model::Model;
+use anabranch_io::model::{StoredFamily, StoredModel, StoredProcess};
 
 use super::session::checkpoint_file;
 use crate::failure::Failure;
+
+/// A model, and the rows that its run remembers.
+type Saved<F, P> = (StoredModel<F, P>, Memory);
 
 /// Where and how often the state is saved.
 #[derive(Debug)]
@@ -34,8 +37,8 @@ impl Checkpoints {
     }
 
     /// The saved state, if there is one.
-    pub fn load(&self) -> Result<Option<(Model, Memory)>, Failure> {
-        if self.exist() { Ok(Some(Model::load_checkpoint(&self.file)?)) } else { Ok(None) }
+    pub fn load<F: StoredFamily, P: StoredProcess>(&self) -> Result<Option<Saved<F, P>>, Failure> {
+        if self.exist() { Ok(Some(StoredModel::load_checkpoint(&self.file)?)) } else { Ok(None) }
     }
 
     /// True when it is time to save again.
@@ -44,12 +47,20 @@ impl Checkpoints {
     }
 
     /// Saves the state in one step.
-    pub fn save(&self, model: &Model, memory: &Memory) -> Result<(), Failure> {
+    pub fn save<F: StoredFamily, P: StoredProcess>(
+        &self,
+        model: &StoredModel<F, P>,
+        memory: &Memory,
+    ) -> Result<(), Failure> {
         Ok(model.save_checkpoint(&self.file, memory)?)
     }
 
     /// Saves, and starts counting anew.
-    pub fn save_now(&mut self, model: &Model, memory: &Memory) -> Result<(), Failure> {
+    pub fn save_now<F: StoredFamily, P: StoredProcess>(
+        &mut self,
+        model: &StoredModel<F, P>,
+        memory: &Memory,
+    ) -> Result<(), Failure> {
         self.save(model, memory)?;
         self.last = Instant::now();
         Ok(())

@@ -2,9 +2,10 @@
 
 use anabranch::central::{BatchId, Central, Fold};
 use anabranch::engine::{self, BatchSource, Config};
+use anabranch::engine::{Event, Observer};
 use anabranch::family::{AnyFamily, Family};
 use anabranch::infer::PriorChoice;
-use anabranch::process::Dirichlet;
+use anabranch::process::{AnyProcess, Dirichlet};
 use anabranch_rivals as rivals;
 
 use super::session::parallelism;
@@ -67,12 +68,12 @@ impl Rival {
     /// Reads all rows, takes the prior that the engine would have, and runs.
     pub(super) fn fit(
         &self,
-        central: &Central<AnyFamily, Dirichlet>,
+        central: &Central<AnyFamily, AnyProcess>,
         stream: &mut Minibatches,
         config: &Config,
         bootstrap: usize,
         observer: &mut Watch<'_>,
-    ) -> Result<Fold<AnyFamily, Dirichlet>, Failure> {
+    ) -> Result<Fold<AnyFamily, AnyProcess>, Failure> {
         let prior = central.snapshot();
         let mut values = Vec::new();
         while let Some((_, batch)) = stream.next()? {
@@ -91,10 +92,15 @@ impl Rival {
             _ => prior.family().clone(),
         };
         debug_assert!(!central.checkpoint().absorbed().contains(BatchId(0)), "a rival starts from nothing");
-        let process = *prior.process();
-        let fitted = rivals::fit(self.algorithm, &rows, family, process, &self.config, observer);
+        let AnyProcess::Dirichlet(process) = *prior.process() else {
+            return Err(Failure::input("the other algorithms are for the Dirichlet process"));
+        };
+        let mut watch = |event: &Event, central: &Central<AnyFamily, Dirichlet>| {
+            observer.observe(event, &Central::from_fold(central.checkpoint().under(process.into())))
+        };
+        let fitted = rivals::fit(self.algorithm, &rows, family, process, &self.config, &mut watch);
         match fitted {
-            Ok(fitted) => Ok(fitted.fold),
+            Ok(fitted) => Ok(fitted.fold.under(process.into())),
             Err(error @ rivals::FitError::Improper(_)) => {
                 Err(Failure::Internal { message: error.to_string() })
             }

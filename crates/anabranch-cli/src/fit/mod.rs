@@ -12,31 +12,46 @@ mod watch;
 
 use anabranch::batch::Batch;
 use anabranch::posterior::Predictor;
+use anabranch::process::Parameter;
 use anabranch_io::labels::read_labels;
 use anabranch_io::{ReadOptions, Schema};
 
+pub(crate) use checkpoint::Checkpoints;
 pub use family::{FamilySpec, describe};
 pub use method::Method;
 pub use outcome::Outcome;
-pub use session::{BOOTSTRAP_ROWS, Finished, Further, Setup, parallelism, run};
+pub(crate) use progress::Progress;
+pub use session::{BOOTSTRAP_ROWS, Finished, Further, Setup, process, run};
+pub(crate) use session::{check_places, checkpoint_file, parallelism};
 pub use summary::{print_outcome, write_report};
 pub use trace::Trace;
 
-use crate::args::{FitArgs, ModelKind};
+use crate::args::{self, FitArgs, ModelKind};
 use crate::cluster;
 use crate::evaluate::{Agreement, agreement};
 use crate::failure::Failure;
+use crate::features;
 use crate::reading::{self, DomainFilter};
-use checkpoint::Checkpoints;
+use crate::topics;
 
 /// Runs the command.
 pub fn command(args: &FitArgs) -> Result<(), Failure> {
-    refuse_what_is_not_there(args)?;
+    if args.cluster.is_some() && matches!(args.model, ModelKind::Hdp | ModelKind::Bp) {
+        return Err(Failure::input("--cluster goes with --model dp and --model py")
+            .with_hint("leave it out: topics and features are learned in one process"));
+    }
+    match args.model {
+        ModelKind::Dp | ModelKind::Py => {}
+        ModelKind::Hdp => return topics::fit(args),
+        ModelKind::Bp => return features::fit(args),
+    }
+    check_passes(args)?;
     let method = Method::new(args.algorithm, &args.rival, &args.engine)?;
     if method != Method::Sda && args.checkpoint.is_some() {
         return Err(Failure::input("--checkpoint goes with --algorithm sda: the others start from the rows")
             .with_hint("leave it out; Ctrl-C writes the model of what was learned so far"));
     }
+    let process = process(&args.engine, discount(args, &method)?)?;
     let spec = FamilySpec::parse(&args.family)?;
     spec.check_prior(&args.prior)?;
     if args.inputs.iter().chain(&args.test).filter(|input| *input == "-").count() > 1 {
@@ -81,12 +96,13 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         Ok((reading::open_inputs(&args.inputs, &options)?, again.clone()))
     };
     let mut finished = match &args.cluster {
-        Some(url) => cluster::fit::run(args, url, source, filter, test.as_ref())?,
+        Some(url) => cluster::fit::run(args, url, source, filter, &process, test.as_ref())?,
         None => {
             let setup = Setup {
                 source,
                 filter,
                 method,
+                process,
                 family: &build,
                 prior: args.prior.choice(),
                 test,
@@ -117,16 +133,7 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
     print_outcome(&outcome, &args.output)
 }
 
-fn refuse_what_is_not_there(args: &FitArgs) -> Result<(), Failure> {
-    match args.model {
-        ModelKind::Dp => {}
-        ModelKind::Py => return Err(Failure::not_yet("--model py")),
-        ModelKind::Hdp => return Err(Failure::not_yet("--model hdp")),
-        ModelKind::Bp => return Err(Failure::not_yet("--model bp")),
-    }
-    if args.discount.is_some() {
-        return Err(Failure::not_yet("--discount"));
-    }
+fn check_passes(args: &FitArgs) -> Result<(), Failure> {
     match args.passes {
         0 => Err(Failure::input("--passes 0 would learn nothing")),
         1 => Ok(()),
@@ -135,6 +142,18 @@ fn refuse_what_is_not_there(args: &FitArgs) -> Result<(), Failure> {
                 .with_hint("give the input as a file"))
         }
         _ => Ok(()),
+    }
+}
+
+/// The discount of a Pitman–Yor mixture.
+fn discount(args: &FitArgs, method: &Method) -> Result<Option<Parameter>, Failure> {
+    match (args.model, args.discount) {
+        (ModelKind::Py, _) if *method != Method::Sda => Err(Failure::input(
+            "--model py goes with --algorithm sda: the others are for the Dirichlet process",
+        )),
+        (ModelKind::Py, discount) => Ok(Some(discount.unwrap_or(args::DISCOUNT))),
+        (_, Some(_)) => Err(Failure::input("--discount goes with --model py")),
+        _ => Ok(None),
     }
 }
 

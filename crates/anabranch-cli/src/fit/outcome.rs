@@ -32,6 +32,12 @@ pub struct Outcome {
     pub matchings: u64,
     /// Entries that had to be identified again.
     pub conflicts: u64,
+    /// Seconds until the first minibatch had been learned and the workers began; part of `seconds`.
+    pub first_minibatch_seconds: f64,
+    /// Seconds that threads waited for the lock around the central posterior, all threads together.
+    pub central_wait_seconds: f64,
+    /// Seconds that the lock was held.
+    pub central_merge_seconds: f64,
     /// Bad rows left out.
     pub skipped_rows: u64,
     /// Mean log predictive density of a held-out row.
@@ -56,6 +62,8 @@ pub struct Outcome {
     pub family: String,
     /// Concentration.
     pub alpha: f64,
+    /// Discount of a Pitman–Yor process.
+    pub discount: Option<f64>,
     /// True when the run was stopped before the end of the input.
     pub stopped: bool,
     /// Version of the program.
@@ -78,6 +86,9 @@ impl Outcome {
             minibatches: finished.minibatches,
             matchings: provenance.matchings,
             conflicts: provenance.conflicts,
+            first_minibatch_seconds: finished.first_minibatch_seconds,
+            central_wait_seconds: finished.section.waiting.as_secs_f64(),
+            central_merge_seconds: finished.section.merging.as_secs_f64(),
             skipped_rows: provenance.skipped_rows,
             test_log_likelihood: finished.test_log_likelihood,
             adjusted_rand: agreement.map(|a| a.adjusted_rand),
@@ -87,9 +98,10 @@ impl Outcome {
             workers,
             seed: provenance.seed,
             algorithm: provenance.algorithm.clone(),
-            model: "dp",
+            model: posterior.process().name(),
             family: describe(posterior.family()),
             alpha: posterior.process().alpha(),
+            discount: posterior.process().discount().map(|discount| discount.value()),
             stopped: finished.stopped,
             version: env!("CARGO_PKG_VERSION"),
         }

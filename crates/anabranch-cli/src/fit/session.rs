@@ -4,13 +4,13 @@ use std::fmt::Display;
 use std::path::PathBuf;
 
 use anabranch::batch::Batch;
-use anabranch::central::{Central, Entry, Memory};
+use anabranch::central::{Central, Entry, Memory, Section};
 use anabranch::engine::{self, Config, Flow, Schedule};
 use anabranch::family::AnyFamily;
 use anabranch::identify::Identification;
 use anabranch::infer::{PriorChoice, Settings};
 use anabranch::posterior::{Posterior, Predictor};
-use anabranch::process::{Bound, Dirichlet};
+use anabranch::process::{AnyProcess, Bound, Parameter, ProcessError};
 use anabranch_io::model::{Model, Provenance};
 use anabranch_io::{Schema, Source};
 
@@ -54,6 +54,8 @@ pub struct Setup<'a> {
     pub filter: DomainFilter,
     /// The algorithm.
     pub method: Method,
+    /// How many components there are.
+    pub process: AnyProcess,
     /// Makes the family from the first rows.
     pub family: &'a FamilyBuilder<'a>,
     /// Whether the family's prior is only a first guess.
@@ -78,6 +80,10 @@ pub struct Finished {
     pub cpu_seconds: f64,
     /// Minibatches absorbed in this run and the ones before it.
     pub minibatches: u64,
+    /// Seconds until the first minibatch had been learned and the workers began.
+    pub first_minibatch_seconds: f64,
+    /// What the lock around the central posterior cost.
+    pub section: Section,
     /// The (thinned) trace.
     pub trace: Trace,
     /// Mean log predictive density of the held-out rows.
@@ -90,13 +96,13 @@ pub struct Finished {
 
 impl Finished {
     /// The posterior of the model.
-    pub fn posterior(&self) -> &Posterior<AnyFamily, Dirichlet> {
+    pub fn posterior(&self) -> &Posterior<AnyFamily, AnyProcess> {
         self.model.fold.posterior()
     }
 }
 
 /// Threads and logical workers after their defaults.
-pub fn parallelism(args: &EngineArgs) -> (usize, usize) {
+pub(crate) fn parallelism(args: &EngineArgs) -> (usize, usize) {
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     let threads = args.threads.map_or(cores, |n| n as usize);
     (threads, args.workers.map_or(threads, |n| n as usize))
@@ -133,19 +139,23 @@ fn config(args: &EngineArgs, prior: PriorChoice, bootstrap_rows: usize) -> Confi
     }
 }
 
-fn process(args: &EngineArgs) -> Result<Dirichlet, Failure> {
+/// The process of a mixture: Pitman–Yor where there is a discount.
+pub fn process(args: &EngineArgs, discount: Option<Parameter>) -> Result<AnyProcess, Failure> {
     let bound = match args.bound {
         BoundKind::Paper => Bound::Paper,
         BoundKind::Conditional => Bound::Conditional,
     };
-    Dirichlet::new(args.alpha, bound).map_err(|error| Failure::input(format!("--alpha: {error}")))
+    AnyProcess::new(args.alpha, discount, bound).map_err(|error| {
+        let flag = if matches!(error, ProcessError::Discount { .. }) { "--discount" } else { "--alpha" };
+        Failure::input(format!("{flag}: {error}"))
+    })
 }
 
 /// Runs a stream through the algorithm and writes what was asked for while it goes on.
 pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<Finished, Failure> {
     stop::listen();
     check_places(output)?;
-    let process = process(args)?;
+    let process = setup.process;
     let watch = Stopwatch::start();
     let names: Vec<String> = setup.source.schema().names().map(str::to_owned).collect();
     let bootstrap = bootstrap_rows(args);
@@ -205,9 +215,15 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     let evaluation = if setup.test.is_some() { Evaluation::Wanted } else { Evaluation::None };
     let mut observer =
         Watch::new(&watch, trace, progress, evaluation, setup.checkpoints, provenance).after(absorbed_before);
+    let mut first_minibatch_seconds = 0.0;
     let (ran, fold) = match &setup.method {
         Method::Sda => {
-            let mut ran = through_engine(&central, &mut stream, &config, bootstrap, &mut observer);
+            let mut ran = first_minibatch(&central, &mut stream, &config, bootstrap, &mut observer);
+            first_minibatch_seconds = watch.seconds();
+            if matches!(ran, Ok(Flow::Continue)) {
+                ran = engine::run(&central, &mut stream, &config, &mut observer).map(|()| Flow::Continue);
+            }
+            let mut ran = ran.map(|_| ());
             let finish = |ran: &Result<(), Failure>, observer: &Watch<'_>| {
                 if ran.is_ok() && !observer.stopped() && observer.minibatches() > absorbed_before {
                     engine::finish(&central, &config);
@@ -265,24 +281,32 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     }
     trace.conclude(seconds, &model, test_log_likelihood)?;
     let sample = stream.take_sample();
-    Ok(Finished { model, seconds, cpu_seconds, minibatches, trace, test_log_likelihood, sample, stopped })
+    Ok(Finished {
+        model,
+        seconds,
+        cpu_seconds,
+        minibatches,
+        first_minibatch_seconds,
+        section: central.section(),
+        trace,
+        test_log_likelihood,
+        sample,
+        stopped,
+    })
 }
 
-/// The first minibatch alone where there is one to come, and then the workers.
-fn through_engine(
-    central: &Central<AnyFamily, Dirichlet>,
+/// The first minibatch alone, where there is one to come.
+fn first_minibatch(
+    central: &Central<AnyFamily, AnyProcess>,
     stream: &mut Minibatches,
     config: &Config,
     bootstrap: usize,
     observer: &mut Watch<'_>,
-) -> Result<(), Failure> {
-    if bootstrap > 0
-        && central.snapshot().version() == 0
-        && engine::bootstrap(central, stream, config, observer)? == Flow::Stop
-    {
-        return Ok(());
+) -> Result<Flow, Failure> {
+    match bootstrap > 0 && central.snapshot().version() == 0 {
+        true => engine::bootstrap(central, stream, config, observer),
+        false => Ok(Flow::Continue),
     }
-    engine::run(central, stream, config, observer)
 }
 
 /// Rows are unweighted here, so the mass is their number.
@@ -292,7 +316,7 @@ pub(super) fn finalised(mut model: Model) -> Model {
 }
 
 /// Finds out before the work, not after it, that its result has no place to go.
-fn check_places(output: &OutputArgs) -> Result<(), Failure> {
+pub(crate) fn check_places(output: &OutputArgs) -> Result<(), Failure> {
     if let Some(out) = &output.out {
         let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
@@ -316,18 +340,26 @@ fn differs(what: &str, then: impl Display, now: impl Display) -> Result<(), Fail
 }
 
 fn check_same_model(
-    stored: &Posterior<AnyFamily, Dirichlet>,
+    stored: &Posterior<AnyFamily, AnyProcess>,
     family: Option<String>,
-    process: &Dirichlet,
+    process: &AnyProcess,
 ) -> Result<(), Failure> {
     let then = describe(stored.family());
     if let Some(now) = family.filter(|now| *now != then) {
         return differs("--family", then, now);
     }
-    if stored.process().alpha() != process.alpha() {
-        return differs("--alpha", stored.process().alpha(), process.alpha());
+    if stored.process().name() != process.name() {
+        return differs("--model", stored.process().name(), process.name());
     }
-    let name = |process: &Dirichlet| match process.bound_kind() {
+    if !same(stored.process().concentration(), process.concentration()) {
+        return differs("--alpha", shown(stored.process().concentration()), shown(process.concentration()));
+    }
+    if let (Some(then), Some(now)) = (stored.process().discount(), process.discount())
+        && !same(then, now)
+    {
+        return differs("--discount", shown(then), shown(now));
+    }
+    let name = |process: &AnyProcess| match process.bound_kind() {
         Bound::Paper => "paper",
         Bound::Conditional => "conditional",
     };
@@ -335,6 +367,16 @@ fn check_same_model(
         true => Ok(()),
         false => differs("--bound", name(stored.process()), name(process)),
     }
+}
+
+/// A learned parameter has moved since; a given one has not.
+fn same(then: Parameter, now: Parameter) -> bool {
+    then == now || then.is_learned() && now.is_learned()
+}
+
+/// The parameter as a flag says it.
+fn shown(parameter: Parameter) -> String {
+    if parameter.is_learned() { "auto".to_owned() } else { parameter.value().to_string() }
 }
 
 fn check_same_run(stored: &Provenance, now: &Provenance) -> Result<(), Failure> {
@@ -355,6 +397,6 @@ fn check_same_run(stored: &Provenance, now: &Provenance) -> Result<(), Failure> 
 }
 
 /// Where the run's state is saved.
-pub(super) fn checkpoint_file(folder: &std::path::Path) -> PathBuf {
+pub(crate) fn checkpoint_file(folder: &std::path::Path) -> PathBuf {
     folder.join("checkpoint.anabranch")
 }

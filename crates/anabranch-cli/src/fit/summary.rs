@@ -96,7 +96,8 @@ pub fn write_report(
     let data = ReportData {
         title: title.to_owned(),
         subtitle: format!(
-            "Dirichlet process mixture, {} family, {} rows of {} columns, anabranch {}.",
+            "{} process mixture, {} family, {} rows of {} columns, anabranch {}.",
+            if outcome.model == "py" { "Pitman–Yor" } else { "Dirichlet" },
             outcome.family,
             grouped(outcome.observations as f64),
             outcome.dimensions,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use anabranch::central::Central;
 use anabranch::engine::{Event, Flow, Observer};
-use anabranch::family::{AnyFamily, Family};
+use anabranch::family::{AnyFamily, Conjugate};
 use anabranch::posterior::Posterior;
-use anabranch::process::Dirichlet;
+use anabranch::process::AnyProcess;
 use anabranch_io::model::{Model, Provenance};
 
 use super::checkpoint::Checkpoints;
@@ -25,7 +25,7 @@ const MOMENTS_PER_DECADE: f64 = 16.0;
 const WAITING_NUMBERS: usize = 8_000_000;
 
 /// A minibatch with the posterior right after it.
-pub type Moment = (u64, Arc<Posterior<AnyFamily, Dirichlet>>);
+pub type Moment = (u64, Arc<Posterior<AnyFamily, AnyProcess>>);
 
 /// Whether posteriors are kept for evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Keeps the posterior of some minibatches, ever fewer as the run goes on.
-    fn remember(&mut self, before: u64, central: &Central<AnyFamily, Dirichlet>) {
+    fn remember(&mut self, before: u64, central: &Central<AnyFamily, AnyProcess>) {
         let Some(waiting) = &mut self.waiting else { return };
         let moment = |minibatch: u64| (MOMENTS_PER_DECADE * (minibatch as f64).log10()).floor();
         if before > 0 && moment(self.minibatches) == moment(before) {
@@ -149,7 +149,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn record(&mut self, event: &Event, central: &Central<AnyFamily, Dirichlet>) -> Result<(), Failure> {
+    fn record(&mut self, event: &Event, central: &Central<AnyFamily, AnyProcess>) -> Result<(), Failure> {
         let before = self.minibatches;
         self.rows += event.rows;
         let learned = match self.counting {
@@ -182,8 +182,8 @@ impl<'a> Watch<'a> {
     }
 }
 
-impl Observer<AnyFamily, Dirichlet> for Watch<'_> {
-    fn observe(&mut self, event: &Event, central: &Central<AnyFamily, Dirichlet>) -> Flow {
+impl Observer<AnyFamily, AnyProcess> for Watch<'_> {
+    fn observe(&mut self, event: &Event, central: &Central<AnyFamily, AnyProcess>) -> Flow {
         if self.failure.is_none() {
             self.failure = self.record(event, central).err();
         }

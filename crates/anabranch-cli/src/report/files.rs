@@ -1,13 +1,13 @@
 //! Files of a report, each replaced at once.
 
 use super::{ReportData, figures, html};
-use crate::picture::{RasterError, png};
+use crate::picture::{Figure, RasterError, png};
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// Every picture that a report can have; one that is left out is removed, lest an old one stay beside a new page.
-const PICTURES: [&str; 4] = ["clusters", "sizes", "growth", "likelihood"];
+const PICTURES: [&str; 6] = ["clusters", "sizes", "growth", "likelihood", "words", "prevalence"];
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,17 +42,32 @@ pub enum ReportError {
 
 /// Writes the report into `dir`, which is made when missing. A reader sees each file old or new, never half.
 pub fn write(dir: &Path, data: &ReportData) -> Result<ReportFiles, ReportError> {
-    std::fs::create_dir_all(dir).map_err(|source| ReportError::Write { path: dir.to_owned(), source })?;
     let figures = figures(data);
+    write_files(dir, &html::page(data, &figures), &figures)
+}
+
+/// Writes a page of its own with these pictures and this body below them.
+pub(crate) fn write_page(
+    dir: &Path,
+    title: &str,
+    subtitle: &str,
+    figures: &[Figure],
+    body: &str,
+) -> Result<ReportFiles, ReportError> {
+    write_files(dir, &html::plain(title, subtitle, figures, body), figures)
+}
+
+fn write_files(dir: &Path, page: &str, figures: &[Figure]) -> Result<ReportFiles, ReportError> {
+    std::fs::create_dir_all(dir).map_err(|source| ReportError::Write { path: dir.to_owned(), source })?;
     let mut pictures = Vec::new();
-    for figure in &figures {
+    for figure in figures {
         let svg = figure.svg();
         let draw_error = |source| ReportError::Draw { name: figure.name.clone(), source };
         let pixels = png(&svg).map_err(draw_error)?;
         pictures.push(replace(dir, &format!("{}.svg", figure.name), svg.as_bytes())?);
         pictures.push(replace(dir, &format!("{}.png", figure.name), &pixels)?);
     }
-    let html = replace(dir, "report.html", html::page(data, &figures).as_bytes())?;
+    let html = replace(dir, "report.html", page.as_bytes())?;
     remove_stale(dir, &pictures)?;
     Ok(ReportFiles { html, pictures })
 }

@@ -12,9 +12,18 @@ const MOST_COLUMNS: usize = 8;
 
 /// The whole page.
 pub(super) fn page(data: &ReportData, figures: &[Figure]) -> String {
-    let title = escape(&data.title);
-    let subtitle = paragraph("lead", &data.subtitle);
     let body = [warnings(data), facts(data), pictures(figures), doubts::section(data), table(data)].concat();
+    shell(&data.title, &data.subtitle, &body)
+}
+
+/// A page with pictures and a body below them.
+pub(super) fn plain(title: &str, subtitle: &str, figures: &[Figure], body: &str) -> String {
+    shell(title, subtitle, &[pictures(figures), body.to_owned()].concat())
+}
+
+fn shell(title: &str, subtitle: &str, body: &str) -> String {
+    let title = escape(title);
+    let subtitle = paragraph("lead", subtitle);
     format!(
         r#"<!DOCTYPE html>
 <html lang="en">

@@ -19,6 +19,7 @@ mod principal;
 mod sizes;
 
 pub use data::{BadRow, ComponentRow, EllipseData, ReportData, ScatterData, TraceRow};
+pub(crate) use files::write_page;
 pub use files::{ReportError, ReportFiles, write};
 pub use principal::{Covariance, Projection};
 

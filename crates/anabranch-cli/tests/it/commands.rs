@@ -64,12 +64,21 @@ fn what_is_not_built_yet_says_so() {
     let run = Sandbox::new().run(&["serve", "anything", "--flag"]);
     assert_eq!(run.refusal(), "`serve` is not in this build yet");
     let flags: [(&[&str], &str); 6] = [
-        (&["--model", "py"], "--model py is not in this build yet"),
-        (&["--model", "hdp"], "--model hdp is not in this build yet"),
-        (&["--model", "bp"], "--model bp is not in this build yet"),
-        (&["--discount", "0.1"], "--discount is not in this build yet"),
-        (&["--format", "ldac"], "reading bags of words is not in this build yet"),
-        (&["--format", "uci"], "reading bags of words is not in this build yet"),
+        (&["--model", "bp", "--algorithm", "svi"], "--model bp goes with --algorithm sda"),
+        (&["--discount", "0.1"], "--discount goes with --model py"),
+        (&["--model", "py", "--discount", "1"], "--discount: discount d = 1 is not in [0, 1)"),
+        (
+            &["--model", "py", "--algorithm", "svi"],
+            "--model py goes with --algorithm sda: the others are for the Dirichlet process",
+        ),
+        (
+            &["--format", "ldac"],
+            "--format: these are documents, not rows\nhint: documents are fitted with --model hdp",
+        ),
+        (
+            &["--format", "uci"],
+            "--format: these are documents, not rows\nhint: documents are fitted with --model hdp",
+        ),
     ];
     let sandbox = Sandbox::with("rows.csv", "x\n1\n2\n");
     for (flags, message) in flags {

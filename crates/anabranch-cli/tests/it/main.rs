@@ -11,6 +11,7 @@ mod fit;
 mod formats;
 #[cfg(target_os = "linux")]
 mod memory;
+mod models;
 mod output;
 #[cfg(unix)]
 mod resume;
@@ -18,3 +19,4 @@ mod rivals;
 #[cfg(unix)]
 mod stop;
 mod support;
+mod topics;

@@ -19,7 +19,7 @@ use super::{Record, Replica, Sequence};
 pub enum Append {
     /// Records that create no components.
     Plain,
-    /// The beginning, and entries with new components.
+    /// The beginning, entries with new components, and splits.
     Births,
 }
 
@@ -141,7 +141,7 @@ impl Author {
         }
         let Some(current) = replica.posterior() else { return Step::ReadAll };
         let Increment { base, mass, existing, new } = &self.increment;
-        let found = correspond(current, *base, new, self.identification);
+        let found = correspond(current, *base, *mass, new, self.identification);
         self.outcome.matchings += u64::from(found.solved);
         self.outcome.appends += 1;
         self.lane = if new.is_empty() { Append::Plain } else { Append::Births };

@@ -13,6 +13,14 @@ pub enum Record {
     Begin(Box<(Model, Memory)>),
     /// An entry of the core.
     Entry(MixtureEntry),
+    /// An entry that was judged by one who saw all components there are: it counts while the next new one gets this number.
+    /// So a split counts once, however often it is sent, and what follows from it names the same components everywhere.
+    Judged {
+        /// Number of the next new component.
+        next_id: u64,
+        /// The entry.
+        entry: MixtureEntry,
+    },
     /// A minibatch that no worker could learn from: from now on it is void.
     Aside {
         /// The minibatch.
@@ -41,8 +49,11 @@ pub enum RecordFault {
 
 const BEGIN: u8 = b'B';
 const ENTRY: u8 = b'E';
+const JUDGED: u8 = b'J';
 const ASIDE: u8 = b'A';
 const FINISHED: u8 = b'F';
+/// Why our own entries can be written.
+const HAS_A_KIND: &str = "the entries we make have a kind on the wire";
 /// Reasons are for people: longer ones are cut.
 const REASON_BYTES: usize = 2000;
 
@@ -51,8 +62,10 @@ impl Record {
     pub fn to_bytes(&self) -> Vec<u8> {
         let (tag, body) = match self {
             Self::Begin(begun) => (BEGIN, begun.0.to_checkpoint_bytes(&begun.1)),
-            Self::Entry(entry) => {
-                (ENTRY, encode_entry(entry).expect("the entries we make have a kind on the wire"))
+            Self::Entry(entry) => (ENTRY, encode_entry(entry).expect(HAS_A_KIND)),
+            Self::Judged { next_id, entry } => {
+                let entry = encode_entry(entry).expect(HAS_A_KIND);
+                (JUDGED, [next_id.to_le_bytes().as_slice(), &entry].concat())
             }
             Self::Aside { batch, reason } => {
                 let end = (0..=reason.len().min(REASON_BYTES)).rev().find(|at| reason.is_char_boundary(*at));
@@ -77,6 +90,10 @@ impl Record {
                 Ok(Self::Begin(Box::new(begun)))
             }
             ENTRY => decode_entry(body).map(Self::Entry).map_err(from_entry),
+            JUDGED => {
+                let (next_id, entry) = number(body)?;
+                decode_entry(entry).map(|entry| Self::Judged { next_id, entry }).map_err(from_entry)
+            }
             ASIDE => {
                 let (batch, reason) = number(body)?;
                 let reason = String::from_utf8_lossy(reason).into_owned();
@@ -122,7 +139,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_a_record_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
-            for tag in [BEGIN, ENTRY, ASIDE, FINISHED, b'?'] {
+            for tag in [BEGIN, ENTRY, JUDGED, ASIDE, FINISHED, b'?'] {
                 let _ = Record::from_bytes(&[&[tag], bytes.as_slice()].concat());
             }
         }
@@ -135,6 +152,15 @@ mod tests {
         bytes[5] = 9;
         let fault = Record::from_bytes(&bytes).unwrap_err();
         assert_eq!(fault, RecordFault::Newer("written in entry format 9, this program reads up to 1".into()));
+    }
+
+    #[test]
+    fn a_judged_entry_survives_the_way() {
+        let entry = Entry::Retire { id: ComponentId(1), into: ComponentId(2) };
+        let bytes = Record::Judged { next_id: 7, entry }.to_bytes();
+        let Ok(Record::Judged { next_id, entry }) = Record::from_bytes(&bytes) else { panic!() };
+        assert!(matches!(entry, Entry::Retire { id: ComponentId(1), into: ComponentId(2) }));
+        assert_eq!(next_id, 7);
     }
 
     #[test]

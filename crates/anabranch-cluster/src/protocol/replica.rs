@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use anabranch::central::{Absorb, BatchId, BatchSet, Entry, Fold, Memory, Void};
-use anabranch::family::{AnyFamily, Family};
+use anabranch::central::{Absorb, BatchId, BatchSet, Entry, Fold, Memory, Part, Void};
+use anabranch::family::{AnyFamily, Conjugate};
 use anabranch::posterior::{Evidence, Posterior};
-use anabranch::process::Dirichlet;
+use anabranch::process::AnyProcess;
 use anabranch_io::journal::MixtureEntry;
 use anabranch_io::model::{Model, Provenance};
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub enum Applied {
     Begun,
     /// A minibatch was absorbed; so many components appeared.
     Absorbed(BatchId, u64),
-    /// Components were merged or the prior was changed.
+    /// Components were merged or split, or the prior was changed.
     Upkeep,
     /// A minibatch was set aside.
     Aside(BatchId),
@@ -55,6 +55,9 @@ pub enum VoidReason {
     /// The minibatch was set aside or absorbed before.
     #[error("minibatch {0:?} is settled already")]
     Settled(BatchId),
+    /// Components have appeared that its judge had not seen.
+    #[error("it was judged before component {0} appeared")]
+    Judged(u64),
     /// Numbers that no rows have.
     #[error("impossible numbers")]
     Improper,
@@ -104,7 +107,7 @@ pub struct Tally {
 /// The fold of the journal up to a position.
 #[derive(Clone, Debug, Default)]
 pub struct Replica {
-    pub(super) fold: Option<Fold<AnyFamily, Dirichlet>>,
+    pub(super) fold: Option<Fold<AnyFamily, AnyProcess>>,
     pub(super) provenance: Option<Arc<Provenance>>,
     pub(super) position: Sequence,
     pub(super) last_birth_message: Sequence,
@@ -124,7 +127,7 @@ impl Replica {
     }
 
     /// The posterior, once the journal has begun.
-    pub fn posterior(&self) -> Option<&Posterior<AnyFamily, Dirichlet>> {
+    pub fn posterior(&self) -> Option<&Posterior<AnyFamily, AnyProcess>> {
         self.fold.as_ref().map(Fold::posterior)
     }
 
@@ -169,12 +172,12 @@ impl Replica {
     }
 
     /// The replica of somebody who has gone on alone: it is no longer one of the journal.
-    pub(crate) fn go_on_from(&mut self, fold: Fold<AnyFamily, Dirichlet>) {
+    pub(crate) fn go_on_from(&mut self, fold: Fold<AnyFamily, AnyProcess>) {
         self.fold = Some(fold);
     }
 
     /// The fold, for whoever looks after the model; `None` before the journal has begun.
-    pub fn fold(&self) -> Option<&Fold<AnyFamily, Dirichlet>> {
+    pub fn fold(&self) -> Option<&Fold<AnyFamily, AnyProcess>> {
         self.fold.as_ref()
     }
 
@@ -286,6 +289,7 @@ impl Replica {
         let applied = match record {
             Record::Begin(begun) => self.begin(*begun),
             Record::Entry(entry) => self.entry(&entry),
+            Record::Judged { next_id, entry } => self.judged(next_id, &entry),
             Record::Aside { batch, .. } if batch.0 > MAX_BATCH => Err(VoidReason::Improper),
             Record::Aside { batch, .. } if self.is_settled(batch) => Err(VoidReason::Settled(batch)),
             Record::Aside { batch, .. } => {
@@ -317,6 +321,13 @@ impl Replica {
         Ok(Applied::Begun)
     }
 
+    fn judged(&mut self, next_id: u64, entry: &MixtureEntry) -> Result<Applied, VoidReason> {
+        match self.fold.as_ref().map(Fold::next_id) {
+            Some(now) if now != next_id => Err(VoidReason::Judged(next_id)),
+            _ => self.entry(entry),
+        }
+    }
+
     fn entry(&mut self, entry: &MixtureEntry) -> Result<Applied, VoidReason> {
         let fold = self.fold.as_mut().ok_or(VoidReason::NotBegun)?;
         match entry {
@@ -332,12 +343,24 @@ impl Replica {
                 fold.apply(entry)?;
                 Ok(Applied::Absorbed(absorb.batch, fold.next_id() - before))
             }
-            Entry::Prior { family, .. } => {
+            Entry::Prior { family, process } => {
                 let now = fold.posterior().family();
-                if family.name() != now.name() || family.n_features() != now.n_features() {
+                if family.name() != now.name()
+                    || family.n_features() != now.n_features()
+                    || process.name() != fold.posterior().process().name()
+                {
                     return Err(VoidReason::Improper);
                 }
                 fold.apply(entry)?;
+                Ok(Applied::Upkeep)
+            }
+            Entry::Split { parts, .. } => {
+                if !parts.iter().all(is_a_part) {
+                    return Err(VoidReason::Improper);
+                }
+                let before = fold.next_id();
+                fold.apply(entry)?;
+                self.tally.born += fold.next_id() - before;
                 Ok(Applied::Upkeep)
             }
             Entry::Replace { mass, evidence } => {
@@ -360,7 +383,7 @@ impl Replica {
 }
 
 /// Whether some rows could have taught this (MASS, PROPER): one bad number would spoil the posterior of everybody.
-fn is_possible(absorb: &Absorb, posterior: &Posterior<AnyFamily, Dirichlet>) -> bool {
+fn is_possible(absorb: &Absorb, posterior: &Posterior<AnyFamily, AnyProcess>) -> bool {
     let evidence = || absorb.existing.iter().map(|(_, e)| e).chain(absorb.new.iter().map(|(_, e)| e));
     let family = posterior.family();
     let counts: f64 = evidence().map(|evidence| evidence.labels.expected_count).sum();
@@ -372,6 +395,11 @@ fn is_possible(absorb: &Absorb, posterior: &Posterior<AnyFamily, Dirichlet>) -> 
 
 fn adds_up(counts: f64, mass: f64) -> bool {
     mass.is_finite() && mass >= 0.0 && (counts - mass).abs() <= MASS_ROUNDING * (1.0 + mass)
+}
+
+/// The core checks that the parts make the whole and are proper; this, that there is nothing but numbers in them.
+fn is_a_part(part: &Part) -> bool {
+    part.share > 0.0 && part.share < 1.0 && part.offset.iter().all(|value| value.is_finite())
 }
 
 fn is_sane(evidence: &Evidence, family: &AnyFamily) -> bool {

@@ -1,12 +1,12 @@
-//! What the holder of the lease does for the model: the prior again and merges whenever the data have doubled, and what ends a
-//! run when everything that was submitted is in. The same as in one process, as entries of the journal.
+//! What the holder of the lease does for the model: the prior again, merges and splits whenever the data have doubled, and what
+//! ends a run when everything that was submitted is in. The same as in one process, as entries of the journal.
 
 use std::sync::Arc;
 
-use anabranch::central::Central;
+use anabranch::central::{Central, Entry, Fold};
 use anabranch::engine::{self, Config, is_due};
 use anabranch::family::AnyFamily;
-use anabranch::process::Dirichlet;
+use anabranch::process::AnyProcess;
 use anabranch_io::journal::MixtureEntry;
 use tokio::task::JoinSet;
 
@@ -80,15 +80,21 @@ async fn look_after(crew: Arc<Crew>, work: Work) {
     let replica = crew.replica_with_sample();
     let settled = replica.settled();
     let spec = crew.job.spec.clone();
+    let next_id = replica.fold().map_or(0, Fold::next_id);
     let Ok(entries) = tokio::task::spawn_blocking(move || entries(&replica, &spec, work)).await else {
         return;
     };
-    for entry in entries {
-        crew.append_once(&Record::Entry(entry)).await;
+    let (records, next_id) = records(entries, next_id);
+    for (record, lane) in &records {
+        crew.append_once(record, *lane).await;
         add(&crew.metrics.upkeep, 1);
     }
-    if work == Work::Finish {
-        crew.append_once(&Record::Finished { settled }).await;
+    // Components that appeared meanwhile made a split void, and what followed from it: it is judged again.
+    let overtaken = |replica: &Replica| {
+        replica.fold().is_some_and(|fold| fold.next_id() != next_id && fold.aside().is_some())
+    };
+    if work == Work::Finish && !(has_split(&records) && crew.central.with(overtaken)) {
+        crew.append_once(&Record::Finished { settled }, Append::Plain).await;
         (crew.config.say)("everything that was submitted is in: the model is finished");
     }
 }
@@ -96,14 +102,37 @@ async fn look_after(crew: Arc<Crew>, work: Work) {
 /// What the engine would append: it works on a copy of the fold, and the journal gets the same entries.
 fn entries(replica: &Replica, spec: &JobSpec, work: Work) -> Vec<MixtureEntry> {
     let Some(central) = central(replica) else { return Vec::new() };
-    let config = config(spec);
+    let (central, config) = (central.recording(), config(spec));
     match work {
         Work::Tend => engine::tend(&central, &config),
         Work::Finish => engine::finish(&central, &config),
     }
+    central.take_recorded()
 }
 
-fn central(replica: &Replica) -> Option<Central<AnyFamily, Dirichlet>> {
+/// The entries as records, each with its lane, and the number of the next component after them all. From the first split on,
+/// they count only while no other components appear: a split must not come twice, and what follows may name its parts.
+fn records(entries: Vec<MixtureEntry>, mut next_id: u64) -> (Vec<(Record, Append)>, u64) {
+    let mut records = Vec::with_capacity(entries.len());
+    let mut has_split = false;
+    for entry in entries {
+        let new = match &entry {
+            Entry::Split { parts, .. } => Some(parts.len() as u64 - 1),
+            _ => None,
+        };
+        has_split |= new.is_some();
+        let record = if has_split { Record::Judged { next_id, entry } } else { Record::Entry(entry) };
+        records.push((record, if new.is_some() { Append::Births } else { Append::Plain }));
+        next_id += new.unwrap_or(0);
+    }
+    (records, next_id)
+}
+
+fn has_split(records: &[(Record, Append)]) -> bool {
+    records.iter().any(|(_, lane)| *lane == Append::Births)
+}
+
+fn central(replica: &Replica) -> Option<Central<AnyFamily, AnyProcess>> {
     let fold = replica.fold()?.clone();
     Some(Central::from_fold(fold).with_memory(replica.memory().clone()))
 }
@@ -133,10 +162,10 @@ impl Crew {
     }
 
     /// Appends a record that does no harm when it comes twice, and reads up to it.
-    async fn append_once(&self, record: &Record) {
+    async fn append_once(&self, record: &Record, lane: Append) {
         let bytes = record.to_bytes();
         loop {
-            match self.send(&bytes, Append::Plain, Expectation::None).await {
+            match self.send(&bytes, lane, Expectation::None).await {
                 Event::Appended(at) => return self.central.reaches(at).await,
                 _ => self.read_all().await,
             }
@@ -147,6 +176,7 @@ impl Crew {
 #[cfg(test)]
 mod tests {
     use anabranch::batch::Batch;
+    use anabranch::central::Part;
     use anabranch::family::Gaussian;
     use anabranch::process::Bound;
     use anabranch_io::model::{Model, Provenance};
@@ -165,10 +195,10 @@ mod tests {
         values.chunks(1000).map(|values| Batch::new(1, values.to_vec()).unwrap()).collect()
     }
 
-    fn learned() -> Central<AnyFamily, Dirichlet> {
+    fn learned() -> Central<AnyFamily, AnyProcess> {
         let batches = rows();
         let family = Gaussian::from_rows(&batches[0]).unwrap().into();
-        let central = Central::new(family, Dirichlet::new(5.0, Bound::Paper).unwrap());
+        let central = Central::new(family, AnyProcess::new(5.0, None, Bound::Paper).unwrap());
         let config = Config { bootstrap_rows: 1000, threads: 1, workers: 1, ..Config::default() };
         let mut source = batches.into_iter().enumerate();
         engine::bootstrap(&central, &mut source, &config, &mut ()).unwrap();
@@ -176,7 +206,7 @@ mod tests {
         central
     }
 
-    fn begun(central: &Central<AnyFamily, Dirichlet>) -> Replica {
+    fn begun(central: &Central<AnyFamily, AnyProcess>) -> Replica {
         let provenance = Provenance {
             schema: Schema { columns: vec![Column::number("x")], named: true },
             seed: 0,
@@ -208,7 +238,9 @@ mod tests {
         assert!(replica.memory().first().is_some() && replica.fold().unwrap().aside().is_some());
         let entries = entries(&replica, &JobSpec::default(), Work::Finish);
         assert!(entries.len() >= 3, "{entries:?}");
-        entries.into_iter().for_each(|entry| read(&mut replica, &Record::Entry(entry)));
+        let (records, next_id) = records(entries, replica.fold().unwrap().next_id());
+        records.iter().for_each(|(record, _)| read(&mut replica, record));
+        assert_eq!(replica.fold().unwrap().next_id(), next_id);
         engine::finish(&central, &config(&JobSpec::default()));
         let (ours, theirs) = (replica.posterior().unwrap(), central.snapshot());
         assert_eq!(ours.version(), theirs.version());
@@ -218,6 +250,35 @@ mod tests {
         }
         assert!(replica.memory().first().is_none() && replica.fold().unwrap().aside().is_none());
         assert_eq!(ours.mass(), 3000.0);
+    }
+
+    #[test]
+    fn a_split_counts_once_however_often_it_comes() {
+        let central = learned();
+        let mut replica = begun(&central);
+        let (next_id, born) = (replica.fold().unwrap().next_id(), replica.tally().born);
+        let whole = replica.posterior().unwrap().components()[0].clone();
+        let part = |share| Part { share, offset: vec![0.0; whole.evidence().stats.len()] };
+        let split = |first, second| Entry::Split { id: whole.id(), parts: vec![part(first), part(second)] };
+        let (records, after) = records(vec![split(0.25, 0.75), Entry::SetAside], next_id);
+        assert_eq!((records[0].1, records[1].1, after), (Append::Births, Append::Plain, next_id + 1));
+        read(&mut replica, &records[0].0);
+        let state = |replica: &Replica| {
+            let posterior = replica.posterior().unwrap();
+            (posterior.version(), posterior.components().len(), replica.fingerprint())
+        };
+        let once = state(&replica);
+        assert_eq!((replica.fold().unwrap().next_id(), replica.tally().born), (after, born + 1));
+        read(&mut replica, &records[0].0);
+        assert_eq!(state(&replica), once);
+        // What follows from a split is void where somebody else's components came first.
+        read(&mut replica, &Record::Judged { next_id, entry: Entry::SetAside });
+        assert_eq!(state(&replica), once);
+        for (first, second) in [(1.5, -0.5), (f64::NAN, 0.5), (1.0, 0.0)] {
+            read(&mut replica, &Record::Entry(split(first, second)));
+            assert_eq!(state(&replica), once);
+        }
+        assert_eq!(replica.posterior().unwrap().mass(), 3000.0);
     }
 
     #[test]

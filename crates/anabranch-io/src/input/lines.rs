@@ -1,5 +1,7 @@
 //! Lines of a stream, one at a time in one reused buffer.
 
+use std::io::{self, Read};
+
 use memchr::memchr;
 
 use super::Peek;
@@ -41,6 +43,24 @@ impl Lines {
             ended: false,
             number: 0,
         }
+    }
+
+    /// Gives away what comes after the current line, with the number of lines before that.
+    pub(crate) fn hand_over(&mut self) -> (Peek, u64) {
+        let nothing = Peek::new(Box::new(io::empty()));
+        let rest = self.buffer[self.next..self.filled].to_vec();
+        let inner = std::mem::replace(&mut self.inner, nothing);
+        self.ended = true;
+        (self.start, self.end, self.next, self.filled) = (0, 0, 0, 0);
+        (Peek::new(Box::new(io::Cursor::new(rest).chain(inner))), self.number)
+    }
+
+    /// Goes on with another stream, which has this many lines before it.
+    pub(crate) fn replace(&mut self, inner: Peek, lines_before: u64) {
+        self.inner = inner;
+        self.number = lines_before;
+        self.ended = false;
+        (self.start, self.end, self.next, self.filled) = (0, 0, 0, 0);
     }
 
     pub(crate) fn file(&self) -> &str {

@@ -12,7 +12,7 @@ use std::path::Path;
 use bytes::Bytes;
 
 pub(crate) use lines::{Lines, MAX_ROW_BYTES};
-pub(crate) use peek::Peek;
+pub(crate) use peek::{Peek, read_some};
 
 use crate::error::ReadError;
 use crate::options::{Format, Input};

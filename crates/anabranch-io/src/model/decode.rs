@@ -4,17 +4,32 @@ use std::collections::BTreeMap;
 
 use anabranch::batch::Batch;
 use anabranch::central::{Aside, BatchSet, Fold, Memory, SAMPLE_ROWS};
+use anabranch::family::Conjugate;
 use anabranch::identify::ComponentId;
 use anabranch::posterior::{Component, Evidence, Layers, Parts, Posterior};
-use anabranch::process::LabelStatistics;
+use anabranch::process::{LabelStatistics, Process};
 use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView};
 
-use super::{AsideHeader, FORMAT_VERSION, Header, Model, ModelFault, checksum, tensor};
+use super::{
+    AsideHeader, FORMAT_VERSION, Header, ModelFault, StoredFamily, StoredModel, StoredProcess, checksum,
+    tensor,
+};
+
+/// Models of this build.
+const KNOWN: [&str; 3] = ["dp", "py", "bp"];
 
 /// No journal gets this far: a file that counts higher would make the next addition overflow.
 const MAX_COUNT: u64 = 1 << 62;
 
-pub(super) fn decode(bytes: &[u8]) -> Result<(Model, Memory), ModelFault> {
+/// A file whose bytes are those that were written: its header, and its tensors.
+pub(super) struct Intact<'a> {
+    pub(super) header: String,
+    pub(super) always: [TensorView<'a>; 6],
+    pub(super) at_times: [Option<TensorView<'a>>; tensor::AT_TIMES.len()],
+}
+
+/// Checks the container, the version and the checksum.
+pub(super) fn open(bytes: &[u8]) -> Result<Intact<'_>, ModelFault> {
     let not_a_model = |reason: &str| ModelFault::NotAModel(reason.to_owned());
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(unreadable)?;
     let words = metadata.metadata().as_ref().ok_or_else(|| not_a_model("it has no metadata"))?;
@@ -32,21 +47,66 @@ pub(super) fn decode(bytes: &[u8]) -> Result<(Model, Memory), ModelFault> {
     let tensors = SafeTensors::deserialize(bytes).map_err(|error| damaged(error.to_string()))?;
     let blocks = tensor::ALWAYS.map(|name| tensors.tensor(name).map_err(|error| damaged(error.to_string())));
     let [absorbed, born, id, labels, stats, redirect] = blocks;
-    let blocks = [absorbed?, born?, id?, labels?, stats?, redirect?];
-    let more = tensor::AT_TIMES.map(|name| tensors.tensor(name).ok());
-    let all = blocks.iter().chain(more.iter().flatten());
+    let always = [absorbed?, born?, id?, labels?, stats?, redirect?];
+    let at_times = tensor::AT_TIMES.map(|name| tensors.tensor(name).ok());
+    let all = always.iter().chain(at_times.iter().flatten());
     if words.get("crc32") != Some(&checksum(header, all.map(|b| b.data()))) {
         return Err(damaged("the checksum does not match".into()));
     }
-    let header: Header = serde_json::from_str(header).map_err(|error| damaged(error.to_string()))?;
-    let dimensions = header.provenance.schema.dimensions();
-    let [lasting_labels, lasting_stats, passing_labels, passing_stats, keys, sample, first, weights] = &more;
-    let layers = match (lasting_labels, lasting_stats, passing_labels, passing_stats) {
-        (Some(a), Some(b), Some(c), Some(d)) => Some([a, b, c, d]),
-        _ => None,
+    Ok(Intact { header: header.clone(), always, at_times })
+}
+
+/// Which model a header is of.
+pub(super) fn kind(header: &str) -> Result<String, ModelFault> {
+    #[derive(serde::Deserialize)]
+    struct Kind {
+        model: String,
+    }
+    let Kind { model } = serde_json::from_str(header).map_err(|error| damaged(error.to_string()))?;
+    Ok(model)
+}
+
+/// The name of the model, from the header alone.
+pub(super) fn model_name(bytes: &[u8]) -> Result<String, ModelFault> {
+    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(unreadable)?;
+    let header = metadata.metadata().as_ref().and_then(|words| words.get("header"));
+    let header = header.ok_or_else(|| ModelFault::NotAModel("it has no header".to_owned()))?;
+    kind(header)
+}
+
+pub(super) fn decode<F: StoredFamily, P: StoredProcess>(
+    bytes: &[u8],
+) -> Result<(StoredModel<F, P>, Memory), ModelFault> {
+    let intact = open(bytes)?;
+    let kind = kind(&intact.header)?;
+    if kind == super::topics::KIND {
+        return Err(ModelFault::NotAModel("it is a model of topics, not of rows".into()));
+    }
+    let header: Header<F, P> =
+        serde_json::from_str(&intact.header).map_err(|error| match KNOWN.contains(&kind.as_str()) {
+            true => damaged(error.to_string()),
+            false => ModelFault::NotAModel(format!("its model `{kind}` is not in this build")),
+        })?;
+    if header.model != header.process.model() {
+        return Err(ModelFault::NotAModel(format!("its model `{}` is not in this build", header.model)));
+    }
+    check_counts(&header)?;
+    let (columns, dimensions) = (header.provenance.schema.dimensions(), header.family.columns());
+    if columns != dimensions {
+        return Err(damaged(format!("it names {columns} columns for a family of {dimensions}")));
+    }
+    let [keys, sample, first, weights] = intact.rows();
+    let memory = remembered(columns, [keys, sample, first, weights].map(Option::as_ref))?;
+    let position = Position {
+        version: header.version,
+        next_id: header.next_id,
+        last_birth: header.last_birth,
+        mass: header.mass,
+        pass: header.pass,
+        aside: header.aside,
     };
-    let memory = remembered(dimensions, [keys, sample, first, weights].map(Option::as_ref))?;
-    Ok((assemble(header, &blocks, layers)?, memory))
+    let fold = intact.fold(header.family, header.process, position)?;
+    Ok((StoredModel { fold, provenance: header.provenance }, memory))
 }
 
 /// The rows that a run remembered.
@@ -77,74 +137,83 @@ fn remembered(
     Ok(Memory::restore(sample, first))
 }
 
-fn assemble(
-    header: Header,
-    [absorbed, born, id, labels, stats, redirect]: &[TensorView<'_>; 6],
-    layers: Option<[&TensorView<'_>; 4]>,
-) -> Result<Model, ModelFault> {
-    use anabranch::family::Family;
-    if header.model != "dp" {
-        return Err(ModelFault::NotAModel(format!("its model `{}` is not in this build", header.model)));
+/// Where a journal stands.
+pub(super) struct Position {
+    pub(super) version: u64,
+    pub(super) next_id: u64,
+    pub(super) last_birth: u64,
+    pub(super) mass: f64,
+    pub(super) pass: u32,
+    pub(super) aside: Option<AsideHeader>,
+}
+
+impl Intact<'_> {
+    /// Sample and first minibatch of dense rows.
+    fn rows(&self) -> [&Option<TensorView<'_>>; 4] {
+        let [_, _, _, _, keys, sample, first, weights, ..] = &self.at_times;
+        [keys, sample, first, weights]
     }
-    check_counts(&header)?;
-    let (columns, dimensions) = (header.provenance.schema.dimensions(), header.family.dimensions());
-    if columns != dimensions {
-        return Err(damaged(format!("it names {columns} columns for a family of {dimensions}")));
+
+    /// The journal so far, with every invariant checked.
+    pub(super) fn fold<F: Conjugate, P: Process>(
+        &self,
+        family: F,
+        process: P,
+        position: Position,
+    ) -> Result<Fold<F, P>, ModelFault> {
+        let [absorbed, born, id, labels, stats, redirect] = &self.always;
+        let [lasting_labels, lasting_stats, passing_labels, passing_stats, ..] = &self.at_times;
+        let n_features = family.n_features();
+        let (ids, born) = (integers(id, 1)?, integers(born, 1)?);
+        let n = ids.len();
+        let evidence = evidence(labels, stats, n, n_features)?;
+        if born.len() != n {
+            return Err(damaged("the tensors have different numbers of components".into()));
+        }
+        if ids.iter().any(|id| *id >= position.next_id) {
+            return Err(damaged("an id has not been given out yet".into()));
+        }
+        let aside = aside(position.aside.as_ref())?;
+        let mut components: Vec<Component> = ids
+            .iter()
+            .zip(born)
+            .zip(evidence)
+            .map(|((id, born), evidence)| Component::new(ComponentId(*id), born, evidence))
+            .collect();
+        if let Some(aside) = aside {
+            let layers = match (lasting_labels, lasting_stats, passing_labels, passing_stats) {
+                (Some(a), Some(b), Some(c), Some(d)) => Some([a, b, c, d]),
+                _ => None,
+            };
+            let [lasting_labels, lasting_stats, passing_labels, passing_stats] =
+                layers.ok_or_else(|| damaged("the evidence that was set aside is missing".into()))?;
+            let lasting = self::evidence(lasting_labels, lasting_stats, n, n_features)?;
+            let passing = self::evidence(passing_labels, passing_stats, n, n_features)?;
+            let layers = lasting.into_iter().zip(passing);
+            components = components
+                .into_iter()
+                .zip(layers)
+                .map(|(component, (lasting, passing))| {
+                    component
+                        .with_layers(Layers { lasting, passing }, aside.share)
+                        .ok_or_else(|| damaged("the layers of a component do not add up to it".into()))
+                })
+                .collect::<Result<_, _>>()?;
+        }
+        let redirects: BTreeMap<_, _> = integers(redirect, 2)?
+            .chunks_exact(2)
+            .map(|pair| (ComponentId(pair[0]), ComponentId(pair[1])))
+            .collect();
+        let runs: Vec<_> = integers(absorbed, 2)?.chunks_exact(2).map(|run| (run[0], run[1])).collect();
+        if runs.last().is_some_and(|(_, last)| *last > MAX_COUNT) {
+            return Err(damaged("a minibatch has an impossible number".into()));
+        }
+        let absorbed =
+            BatchSet::from_runs(runs).ok_or_else(|| damaged("the minibatch runs overlap".into()))?;
+        let Position { version, next_id, last_birth, mass, pass, .. } = position;
+        let posterior = Posterior::restore(Parts { version, family, process, components, redirects, mass })?;
+        Ok(Fold::resume(posterior, absorbed, next_id, last_birth).within(pass, aside))
     }
-    let n_features = header.family.n_features();
-    let (ids, born) = (integers(id, 1)?, integers(born, 1)?);
-    let n = ids.len();
-    let evidence = evidence(labels, stats, n, n_features)?;
-    if born.len() != n {
-        return Err(damaged("the tensors have different numbers of components".into()));
-    }
-    if ids.iter().any(|id| *id >= header.next_id) {
-        return Err(damaged("an id has not been given out yet".into()));
-    }
-    let aside = aside(&header)?;
-    let mut components: Vec<Component> = ids
-        .iter()
-        .zip(born)
-        .zip(evidence)
-        .map(|((id, born), evidence)| Component::new(ComponentId(*id), born, evidence))
-        .collect();
-    if let Some(aside) = aside {
-        let [lasting_labels, lasting_stats, passing_labels, passing_stats] =
-            layers.ok_or_else(|| damaged("the evidence that was set aside is missing".into()))?;
-        let lasting = self::evidence(lasting_labels, lasting_stats, n, n_features)?;
-        let passing = self::evidence(passing_labels, passing_stats, n, n_features)?;
-        let layers = lasting.into_iter().zip(passing);
-        components = components
-            .into_iter()
-            .zip(layers)
-            .map(|(component, (lasting, passing))| {
-                component
-                    .with_layers(Layers { lasting, passing }, aside.share)
-                    .ok_or_else(|| damaged("the layers of a component do not add up to it".into()))
-            })
-            .collect::<Result<_, _>>()?;
-    }
-    let redirects: BTreeMap<_, _> = integers(redirect, 2)?
-        .chunks_exact(2)
-        .map(|pair| (ComponentId(pair[0]), ComponentId(pair[1])))
-        .collect();
-    let runs: Vec<_> = integers(absorbed, 2)?.chunks_exact(2).map(|run| (run[0], run[1])).collect();
-    if runs.last().is_some_and(|(_, last)| *last > MAX_COUNT) {
-        return Err(damaged("a minibatch has an impossible number".into()));
-    }
-    let absorbed = BatchSet::from_runs(runs).ok_or_else(|| damaged("the minibatch runs overlap".into()))?;
-    let posterior = Posterior::restore(Parts {
-        version: header.version,
-        family: header.family,
-        process: header.process,
-        components,
-        redirects,
-        mass: header.mass,
-    })?;
-    Ok(Model {
-        fold: Fold::resume(posterior, absorbed, header.next_id, header.last_birth).within(header.pass, aside),
-        provenance: header.provenance,
-    })
 }
 
 fn evidence(
@@ -168,8 +237,8 @@ fn evidence(
     Ok(labels.chunks_exact(3).zip(stats.chunks_exact(n_features)).map(of).collect())
 }
 
-fn aside(header: &Header) -> Result<Option<Aside>, ModelFault> {
-    match &header.aside {
+fn aside(stored: Option<&AsideHeader>) -> Result<Option<Aside>, ModelFault> {
+    match stored {
         None => Ok(None),
         Some(AsideHeader { mass, share })
             if *mass > 0.0 && *share > 0.0 && *share <= 1.0 && mass.is_finite() =>
@@ -183,9 +252,9 @@ fn aside(header: &Header) -> Result<Option<Aside>, ModelFault> {
 }
 
 /// Whoever goes on from this model adds to these numbers.
-fn check_counts(header: &Header) -> Result<(), ModelFault> {
+fn check_counts<F, P>(header: &Header<F, P>) -> Result<(), ModelFault> {
     let made = &header.provenance;
-    let counts = [
+    check_possible([
         header.version,
         header.next_id,
         header.last_birth,
@@ -195,7 +264,10 @@ fn check_counts(header: &Header) -> Result<(), ModelFault> {
         made.skipped_rows,
         made.matchings,
         made.conflicts,
-    ];
+    ])
+}
+
+pub(super) fn check_possible(counts: impl IntoIterator<Item = u64>) -> Result<(), ModelFault> {
     match counts.into_iter().find(|count| *count > MAX_COUNT) {
         Some(count) => Err(damaged(format!("it counts up to {count}"))),
         None => Ok(()),
@@ -210,17 +282,17 @@ fn unreadable(error: SafeTensorError) -> ModelFault {
     }
 }
 
-fn damaged(reason: String) -> ModelFault {
+pub(super) fn damaged(reason: String) -> ModelFault {
     ModelFault::Damaged(reason)
 }
 
 /// The numbers of a tensor whose rows have `width` entries (a list has width 1).
-fn integers(view: &TensorView<'_>, width: usize) -> Result<Vec<u64>, ModelFault> {
+pub(super) fn integers(view: &TensorView<'_>, width: usize) -> Result<Vec<u64>, ModelFault> {
     check_shape(view, Dtype::U64, width)?;
     Ok(view.data().chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().expect("chunks of 8"))).collect())
 }
 
-fn floats(view: &TensorView<'_>, width: usize) -> Result<Vec<f64>, ModelFault> {
+pub(super) fn floats(view: &TensorView<'_>, width: usize) -> Result<Vec<f64>, ModelFault> {
     check_shape(view, Dtype::F64, width)?;
     Ok(view.data().chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().expect("chunks of 8"))).collect())
 }

@@ -9,32 +9,38 @@
 
 use std::collections::BTreeMap;
 
-use anabranch::central::{Aside, Memory};
+use anabranch::central::{Aside, Fold, Memory};
+use anabranch::family::Conjugate;
 use anabranch::posterior::Evidence;
-use anabranch::process::LabelStatistics;
+use anabranch::process::{LabelStatistics, Process};
 use safetensors::tensor::{Dtype, TensorInfo};
 use serde_json::json;
 
-use super::{AsideHeader, FORMAT_VERSION, Header, Model, checksum, tensor};
+use super::{
+    AsideHeader, FORMAT_VERSION, Header, StoredFamily, StoredModel, StoredProcess, checksum, tensor,
+};
 
 /// Tensors start at a multiple of the size of a number.
 const ALIGNMENT: usize = 8;
 
 /// The bytes of one tensor with its type and shape.
-struct Block {
+pub(super) struct Block {
     name: &'static str,
     dtype: Dtype,
     shape: Vec<usize>,
     bytes: Vec<u8>,
 }
 
-pub(super) fn encode(model: &Model, memory: Option<&Memory>) -> Vec<u8> {
+pub(super) fn encode<F: StoredFamily, P: StoredProcess>(
+    model: &StoredModel<F, P>,
+    memory: Option<&Memory>,
+) -> Vec<u8> {
     let posterior = model.fold.posterior();
     let header = Header {
         writer: concat!("anabranch ", env!("CARGO_PKG_VERSION")).into(),
-        model: "dp".into(),
+        model: posterior.process().model().into(),
         family: posterior.family().clone(),
-        process: *posterior.process(),
+        process: posterior.process().clone(),
         version: posterior.version(),
         next_id: model.fold.next_id(),
         last_birth: model.fold.last_birth(),
@@ -44,18 +50,22 @@ pub(super) fn encode(model: &Model, memory: Option<&Memory>) -> Vec<u8> {
         provenance: model.provenance.clone(),
     };
     let header = serde_json::to_string(&header).expect("a header holds only text, numbers and lists");
-    let mut blocks = blocks(model);
-    blocks.extend(layers(model));
+    let mut blocks = blocks(&model.fold);
     blocks.extend(memory.map(rows).unwrap_or_default());
+    seal(&header, &blocks)
+}
+
+/// The bytes of a file with this header and these tensors.
+pub(super) fn seal(header: &str, blocks: &[Block]) -> Vec<u8> {
     let words = json!({
         "format": "anabranch-model",
         "version": FORMAT_VERSION.to_string(),
-        "crc32": checksum(&header, blocks.iter().map(|b| b.bytes.as_slice())),
+        "crc32": checksum(header, blocks.iter().map(|b| b.bytes.as_slice())),
         "header": header,
     });
     let mut index = BTreeMap::from([("__metadata__", words)]);
     let mut offset = 0;
-    for block in &blocks {
+    for block in blocks {
         let data_offsets = (offset, offset + block.bytes.len());
         let info = TensorInfo { dtype: block.dtype, shape: block.shape.clone(), data_offsets };
         index.insert(block.name, json!(info));
@@ -68,16 +78,16 @@ pub(super) fn encode(model: &Model, memory: Option<&Memory>) -> Vec<u8> {
     [&length[..], &index].into_iter().chain(tensors).collect::<Vec<_>>().concat()
 }
 
-/// In the order of [`tensor::ALWAYS`].
-fn blocks(model: &Model) -> Vec<Block> {
-    let posterior = model.fold.posterior();
+/// What every model has, in the order of [`tensor::ALWAYS`], and its layers, when evidence was set aside.
+pub(super) fn blocks<F: Conjugate, P: Process>(fold: &Fold<F, P>) -> Vec<Block> {
+    let posterior = fold.posterior();
     let components = posterior.components();
     let n = components.len();
     let n_features = components.first().map_or(0, |c| c.evidence().stats.len());
-    let runs = model.fold.absorbed().runs();
+    let runs = fold.absorbed().runs();
     let redirects = posterior.redirects();
     let labels = components.iter().flat_map(|c| triple(c.evidence().labels));
-    vec![
+    let mut blocks = vec![
         integers(tensor::ABSORBED, vec![runs.len(), 2], runs.iter().flat_map(|(a, b)| [*a, *b])),
         integers(tensor::BORN, vec![n], components.iter().map(|c| c.born())),
         integers(tensor::ID, vec![n], components.iter().map(|c| c.id().0)),
@@ -92,7 +102,9 @@ fn blocks(model: &Model) -> Vec<Block> {
             vec![redirects.len(), 2],
             redirects.iter().flat_map(|(from, into)| [from.0, into.0]),
         ),
-    ]
+    ];
+    blocks.extend(layers(fold));
+    blocks
 }
 
 fn triple(labels: LabelStatistics) -> [f64; 3] {
@@ -100,17 +112,15 @@ fn triple(labels: LabelStatistics) -> [f64; 3] {
 }
 
 /// What lasts and what is to be replaced, when evidence was set aside. A component without layers has only what lasts.
-fn layers(model: &Model) -> Vec<Block> {
-    if model.fold.aside().is_none() {
+fn layers<F: Conjugate, P: Process>(fold: &Fold<F, P>) -> Vec<Block> {
+    if fold.aside().is_none() {
         return Vec::new();
     }
-    let components = model.fold.posterior().components();
+    let components = fold.posterior().components();
     let n_features = components.first().map_or(0, |c| c.evidence().stats.len());
     let nothing = Evidence::empty(n_features);
-    let lasting: Vec<&Evidence> =
-        components.iter().map(|c| c.layers().map_or(c.evidence(), |layers| &layers.lasting)).collect();
-    let passing: Vec<&Evidence> =
-        components.iter().map(|c| c.layers().map_or(&nothing, |layers| &layers.passing)).collect();
+    let lasting: Vec<&Evidence> = components.iter().map(|c| c.lasting()).collect();
+    let passing: Vec<&Evidence> = components.iter().map(|c| c.passing().unwrap_or(&nothing)).collect();
     let n = components.len();
     let labels = |name, of: &[&Evidence]| floats(name, vec![n, 3], of.iter().flat_map(|e| triple(e.labels)));
     let stats = |name, of: &[&Evidence]| {
@@ -145,10 +155,10 @@ fn rows(memory: &Memory) -> Vec<Block> {
     blocks
 }
 
-fn integers(name: &'static str, shape: Vec<usize>, values: impl Iterator<Item = u64>) -> Block {
+pub(super) fn integers(name: &'static str, shape: Vec<usize>, values: impl Iterator<Item = u64>) -> Block {
     Block { name, dtype: Dtype::U64, shape, bytes: values.flat_map(u64::to_le_bytes).collect() }
 }
 
-fn floats(name: &'static str, shape: Vec<usize>, values: impl Iterator<Item = f64>) -> Block {
+pub(super) fn floats(name: &'static str, shape: Vec<usize>, values: impl Iterator<Item = f64>) -> Block {
     Block { name, dtype: Dtype::F64, shape, bytes: values.flat_map(f64::to_le_bytes).collect() }
 }

@@ -6,17 +6,21 @@
 mod atomic;
 mod decode;
 mod encode;
+mod stored;
+mod topics;
 
 use std::path::{Path, PathBuf};
 
 use anabranch::central::{Fold, Memory};
 use anabranch::family::AnyFamily;
 use anabranch::posterior::RestoreError;
-use anabranch::process::Dirichlet;
+use anabranch::process::AnyProcess;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use atomic::replace_file;
+pub use stored::{StoredFamily, StoredProcess};
+pub use topics::{TopicModel, TopicProvenance};
 
 use crate::schema::Schema;
 
@@ -25,12 +29,15 @@ pub const FORMAT_VERSION: u32 = 1;
 
 /// A model as it is stored: enough to predict, and to go on learning.
 #[derive(Clone, Debug)]
-pub struct Model {
+pub struct StoredModel<F, P> {
     /// The posterior with the set of minibatches that are in it.
-    pub fold: Fold<AnyFamily, Dirichlet>,
+    pub fold: Fold<F, P>,
     /// Where it came from.
     pub provenance: Provenance,
 }
+
+/// A mixture of rows.
+pub type Model = StoredModel<AnyFamily, AnyProcess>;
 
 /// How a model was made; a run that goes on must agree with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -109,7 +116,13 @@ impl ModelError {
     }
 }
 
-impl Model {
+/// What a model is, as `--model` says it, without reading more than its header.
+pub fn model_name(path: &Path) -> Result<String, ModelError> {
+    let bytes = std::fs::read(path).map_err(|source| ModelError::Io { path: path.into(), source })?;
+    decode::model_name(&bytes).map_err(|fault| fault.at(path))
+}
+
+impl<F: StoredFamily, P: StoredProcess> StoredModel<F, P> {
     /// Writes the model, replacing the file atomically.
     pub fn save(&self, path: &Path) -> Result<(), ModelError> {
         let bytes = self.to_bytes();
@@ -189,11 +202,11 @@ impl From<RestoreError> for ModelFault {
 
 /// The JSON header inside the safetensors metadata.
 #[derive(Debug, Serialize, Deserialize)]
-struct Header {
+struct Header<F, P> {
     writer: String,
     model: String,
-    family: AnyFamily,
-    process: Dirichlet,
+    family: F,
+    process: P,
     version: u64,
     next_id: u64,
     last_birth: u64,
@@ -230,8 +243,14 @@ mod tensor {
     pub(super) const SAMPLE_ROWS: &str = "sample.rows";
     pub(super) const FIRST_ROWS: &str = "first.rows";
     pub(super) const FIRST_WEIGHTS: &str = "first.weights";
+    pub(super) const SAMPLE_STARTS: &str = "sample.starts";
+    pub(super) const SAMPLE_WORDS: &str = "sample.words";
+    pub(super) const SAMPLE_COUNTS: &str = "sample.counts";
+    pub(super) const FIRST_STARTS: &str = "first.starts";
+    pub(super) const FIRST_WORDS: &str = "first.words";
+    pub(super) const FIRST_COUNTS: &str = "first.counts";
     /// Those of a run that is to go on, in the order of the checksum, after the others.
-    pub(super) const AT_TIMES: [&str; 8] = [
+    pub(super) const AT_TIMES: [&str; 14] = [
         LASTING_LABELS,
         LASTING_STATS,
         PASSING_LABELS,
@@ -240,6 +259,12 @@ mod tensor {
         SAMPLE_ROWS,
         FIRST_ROWS,
         FIRST_WEIGHTS,
+        SAMPLE_STARTS,
+        SAMPLE_WORDS,
+        SAMPLE_COUNTS,
+        FIRST_STARTS,
+        FIRST_WORDS,
+        FIRST_COUNTS,
     ];
 }
 

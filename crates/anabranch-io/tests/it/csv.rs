@@ -125,3 +125,45 @@ fn a_quote_never_closed_is_refused_before_it_fills_memory() {
     let text = format!("x,y\n1,2\n\"{}", "3,4\n".repeat(5 << 20));
     assert_eq!(message(text), "memory: the row at line 3 is longer than 16777216 bytes");
 }
+
+/// Enough rows for threads to parse ahead, several times over.
+const MANY: usize = 60_000;
+
+/// Rows of two numbers, with some lines replaced.
+fn many(replaced: &[(usize, &str)]) -> String {
+    let mut lines: Vec<String> = (0..MANY).map(|row| format!("{row},{}", row as f64 / 8.0)).collect();
+    replaced.iter().for_each(|(row, line)| lines[*row] = (*line).to_owned());
+    lines.join("\n")
+}
+
+fn expected(row: usize) -> [f64; 2] {
+    [row as f64, row as f64 / 8.0]
+}
+
+#[test]
+fn many_rows_come_in_their_order() {
+    let all: Vec<[f64; 2]> = (0..MANY).map(expected).collect();
+    assert!(rows(many(&[])) == all);
+    assert!(rows(many(&[]).replace('\n', "\r\n")) == all);
+    assert!(rows(many(&[]) + "\n") == all);
+}
+
+#[test]
+fn bad_rows_are_named_and_skipped_the_same_far_into_a_text() {
+    let text = many(&[(50, ""), (40_000, "7,x"), (50_000, "1,2,3")]);
+    // A blank line is no row: the row's number is one less than the line's.
+    assert_eq!(message(text.clone()), "memory: row 40000 (line 40001), column 2: \"x\" is not a number");
+    let without: Vec<[f64; 2]> =
+        (0..MANY).filter(|row| ![50, 40_000, 50_000].contains(row)).map(expected).collect();
+    assert!(skipping(text) == (without.iter().map(|row| row.to_vec()).collect(), 2));
+}
+
+#[test]
+fn quotes_far_into_a_text_may_span_lines() {
+    let text = many(&[(30_000, "\"1\",\"2\""), (30_001, "3,\"4\n\""), (59_000, "5,oh")]);
+    assert_eq!(message(text.clone()), "memory: row 59001 (line 59002), column 2: \"oh\" is not a number");
+    let (found, skipped) = skipping(text);
+    assert_eq!((found.len(), skipped), (MANY - 1, 1));
+    assert_eq!((&found[30_000], &found[30_001]), (&vec![1.0, 2.0], &vec![3.0, 4.0]));
+    assert_eq!(found[59_000], expected(59_001));
+}

@@ -14,7 +14,7 @@ use anabranch::family::{
 };
 use anabranch::identify::Identification;
 use anabranch::infer::{Settings, Workspace, infer};
-use anabranch::process::{Bound, Dirichlet};
+use anabranch::process::{AnyProcess, Bound};
 use anabranch_io::model::{Model, Provenance};
 use anabranch_io::{Column, Format, Input, OnBadRow, ReadOptions, Schema, open};
 use arrow_array::types::Int8Type;
@@ -197,7 +197,7 @@ fn model_seeds() -> Vec<Seed> {
 /// Two minibatches with the same rows; the numbers 0 and 2 leave a gap in the set of those absorbed.
 pub(crate) fn model(family: AnyFamily, rows: &Batch) -> Model {
     let dimensions = family.dimensions();
-    let central = Central::new(family, Dirichlet::new(1.0, Bound::Paper).unwrap());
+    let central = Central::new(family, AnyProcess::new(1.0, None, Bound::Paper).unwrap());
     for batch in [BatchId(0), BatchId(2)] {
         let settings = Settings { max_new: 3, ..Settings::default() };
         let mut rng = minibatch_rng(7, batch);

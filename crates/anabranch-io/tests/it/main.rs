@@ -14,3 +14,4 @@ mod memory;
 mod model_file;
 mod npy;
 mod support;
+mod words;

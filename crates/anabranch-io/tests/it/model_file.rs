@@ -6,12 +6,12 @@ use anabranch::batch::Batch;
 use anabranch::central::{BatchSet, Fold, Memory};
 use anabranch::engine::{self, Config, Schedule};
 use anabranch::family::{
-    AnyFamily, Bernoulli, Block, Categorical, Diagonal, Family, Gaussian, Multinomial, Poisson, Product,
+    AnyFamily, Bernoulli, Block, Categorical, Conjugate, Diagonal, Gaussian, Multinomial, Poisson, Product,
     Spherical,
 };
 use anabranch::identify::ComponentId;
 use anabranch::posterior::{Component, Evidence, Parts, Posterior};
-use anabranch::process::{Bound, Dirichlet, LabelStatistics};
+use anabranch::process::{AnyProcess, Bound, LabelStatistics, Parameter};
 use anabranch_io::model::{FORMAT_VERSION, Model, ModelError, ModelFault, Provenance};
 use anabranch_io::{Column, Schema};
 use proptest::prelude::*;
@@ -19,11 +19,11 @@ use proptest::prelude::*;
 /// Sees nothing and never stops.
 struct Nobody;
 
-impl engine::Observer<AnyFamily, Dirichlet> for Nobody {
+impl engine::Observer<AnyFamily, AnyProcess> for Nobody {
     fn observe(
         &mut self,
         _: &engine::Event,
-        _: &anabranch::central::Central<AnyFamily, Dirichlet>,
+        _: &anabranch::central::Central<AnyFamily, AnyProcess>,
     ) -> engine::Flow {
         engine::Flow::Continue
     }
@@ -71,7 +71,8 @@ fn provenance() -> Provenance {
 
 /// A model that has learned three minibatches.
 fn learned(family: AnyFamily) -> Model {
-    let central = anabranch::central::Central::new(family, Dirichlet::new(2.5, Bound::Conditional).unwrap());
+    let central =
+        anabranch::central::Central::new(family, AnyProcess::new(2.5, None, Bound::Conditional).unwrap());
     let config = Config { threads: 1, workers: 2, schedule: Schedule::Deterministic, ..Config::default() };
     let mut source = vec![rows(10), rows(10), rows(10)].into_iter().enumerate();
     engine::run(&central, &mut source, &config, &mut Nobody).unwrap();
@@ -90,7 +91,7 @@ fn intricate() -> Model {
     let components = vec![component(2, 0.1 + 0.2, -0.3), component(7, 11.5, f64::NEG_INFINITY)];
     let redirects =
         BTreeMap::from([(3, 7), (4, 3)].map(|(from, into)| (ComponentId(from), ComponentId(into))));
-    let process = Dirichlet::new(0.1, Bound::Paper).unwrap();
+    let process = AnyProcess::new(0.1, None, Bound::Paper).unwrap();
     let mass = components.iter().map(Component::expected_count).sum();
     let posterior =
         Posterior::restore(Parts { version: 9, family, process, components, redirects, mass }).unwrap();
@@ -136,6 +137,21 @@ fn what_is_written_is_read_again() {
 }
 
 #[test]
+fn every_process_is_read_again() {
+    let learned_parameter = |value| Parameter::Learned { learned: value };
+    let processes = [
+        AnyProcess::new(learned_parameter(3.25), None, Bound::Paper),
+        AnyProcess::new(-0.1, Some(0.3.into()), Bound::Conditional),
+        AnyProcess::new(2.0, Some(learned_parameter(0.0)), Bound::Paper),
+    ];
+    for process in processes.map(Result::unwrap) {
+        let Model { fold, provenance } = intricate();
+        let model = Model { fold: fold.under(process), provenance };
+        assert_same(&Model::from_bytes(&model.to_bytes()).unwrap(), &model, process.name());
+    }
+}
+
+#[test]
 fn a_checkpoint_keeps_the_rows_that_the_run_remembers() {
     let model = intricate();
     let sample = vec![(3, vec![1.0, 2.0]), (9, vec![-4.0, 5.5])];
@@ -155,7 +171,7 @@ fn a_checkpoint_keeps_the_rows_that_the_run_remembers() {
 #[test]
 fn a_model_that_has_seen_nothing_is_read_again() {
     let posterior =
-        Posterior::prior(every_family().swap_remove(0), Dirichlet::new(1.0, Bound::Paper).unwrap());
+        Posterior::prior(every_family().swap_remove(0), AnyProcess::new(1.0, None, Bound::Paper).unwrap());
     let model = Model { fold: Fold::resume(posterior, BatchSet::default(), 0, 0), provenance: provenance() };
     assert_same(&Model::from_bytes(&model.to_bytes()).unwrap(), &model, "nothing");
 }

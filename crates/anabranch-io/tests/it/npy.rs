@@ -74,7 +74,7 @@ fn a_file_shorter_than_its_header_says_is_refused() {
         format!("memory: not a valid npy file: its header promises {length} bytes, it has {}", length - 3)
     );
     // A stream shows its length only at the end.
-    assert_eq!(message(gzip(cut)), "memory: not a valid npy file: it ends before row 1 of 4");
+    assert_eq!(message(gzip(cut)), "memory: not a valid npy file: it ends before row 4 of 4");
     assert_eq!(message(&whole[..30]), "memory: not a valid npy file: its header is cut short");
 }
 

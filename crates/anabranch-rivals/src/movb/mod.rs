@@ -263,7 +263,7 @@ fn replace(totals: &mut Totals, old: &Totals, new: &Totals) {
 
 #[cfg(test)]
 mod tests {
-    use anabranch::family::Gaussian;
+    use anabranch::family::{Conjugate, Gaussian};
     use anabranch_testkit::streams::{Columns, stream};
 
     use super::*;

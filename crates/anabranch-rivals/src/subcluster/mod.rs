@@ -131,7 +131,7 @@ fn ln_gamma_draw(shape: f64, rng: &mut impl Rng) -> f64 {
 mod tests {
     use std::collections::BTreeMap;
 
-    use anabranch::family::{AnyFamily, Bernoulli, Family, Frame, Gaussian, NormalInverseWishart};
+    use anabranch::family::{AnyFamily, Bernoulli, Conjugate, Family, Frame, Gaussian, NormalInverseWishart};
     use anabranch_testkit::partitions::{counts, ln_eppf_dirichlet, set_partitions};
 
     use super::*;

@@ -1,6 +1,6 @@
 //! The evidence lower bound: it never falls, and it is what it says it is.
 
-use anabranch::family::Family;
+use anabranch::family::{Conjugate, Family};
 use anabranch_rivals::{Algorithm, Config};
 
 use crate::support::{FAMILIES, model, quiet};

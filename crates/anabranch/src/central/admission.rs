@@ -4,7 +4,7 @@
 //! counts add up (MASS), and that it does not start from a posterior that is yet to come.
 
 use super::Void;
-use crate::family::Family;
+use crate::family::Conjugate;
 use crate::infer::Increment;
 use crate::posterior::{Evidence, Posterior};
 use crate::process::Process;
@@ -13,7 +13,7 @@ use crate::process::Process;
 const MASS_ROUNDING: f64 = 1e-6;
 
 /// Refuses an increment that this posterior, or an earlier version of it, cannot have led to.
-pub(super) fn admit<F: Family, P: Process>(
+pub(super) fn admit<F: Conjugate, P: Process>(
     current: &Posterior<F, P>,
     increment: &Increment,
 ) -> Result<(), Void> {
@@ -27,14 +27,16 @@ pub(super) fn admit<F: Family, P: Process>(
     if let Some((id, _)) = unknown {
         return Err(Void::UnknownComponent(*id));
     }
-    let (mass, sum) = (increment.mass, increment.expected_mass());
+    let all = increment.existing.iter().map(|(_, evidence)| evidence).chain(&increment.new);
+    let mass = increment.mass;
+    let sum = current.process().mass_law().accounted(all, mass);
     match mass.is_finite() && mass >= 0.0 && (mass - sum).abs() <= MASS_ROUNDING * (1.0 + mass) {
         true => Ok(()),
         false => Err(Void::Mass { mass, sum }),
     }
 }
 
-fn admit_evidence<F: Family>(family: &F, evidence: &Evidence) -> Result<(), Void> {
+fn admit_evidence<F: Conjugate>(family: &F, evidence: &Evidence) -> Result<(), Void> {
     let (expected, found) = (family.n_features(), evidence.stats.len());
     if expected != found {
         return Err(Void::Features { expected, found });

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{BatchId, BatchSet};
-use crate::family::Family;
+use crate::family::Conjugate;
 use crate::identify::{ComponentId, Target};
 use crate::posterior::{Component, Evidence, Posterior};
 use crate::process::Process;
@@ -26,6 +26,13 @@ pub enum Entry<F, P> {
         id: ComponentId,
         /// The component that takes its evidence.
         into: ComponentId,
+    },
+    /// A component ends as one and goes on as several. The first part keeps the id.
+    Split {
+        /// The component that hides several.
+        id: ComponentId,
+        /// At least two; shares add up to 1 and offsets to 0, so that no datum is lost or counted twice.
+        parts: Vec<Part>,
     },
     /// The prior or the process's parameters were estimated anew. Evidence never contains them, so it stays.
     Prior {
@@ -46,6 +53,16 @@ pub enum Entry<F, P> {
     /// Another pass over the same data begins: minibatches count anew, and each takes the place of its share of the old
     /// evidence, so that at any moment every datum counts once.
     Pass,
+}
+
+/// A part of a component: it takes `share · S + offset` of its statistics, however much they have grown since the split was
+/// judged, and its share of the labels.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// Share of the data.
+    pub share: f64,
+    /// What the part has beyond its share of the statistics: as much as the others lack.
+    pub offset: Vec<f64>,
 }
 
 /// Evidence that was set aside.
@@ -100,6 +117,14 @@ pub enum Void {
     /// A component cannot be retired into itself.
     #[error("component {0} cannot be merged into itself")]
     IntoItself(ComponentId),
+    /// The parts of a split do not make the whole.
+    #[error("the {parts} parts of component {id} are not the whole of it")]
+    NotTheWhole {
+        /// The component to be split.
+        id: ComponentId,
+        /// Parts of the entry.
+        parts: usize,
+    },
     /// The minibatch belongs to another pass over the data.
     #[error("the minibatch is of pass {found}, the journal is in pass {current}")]
     OtherPass {
@@ -158,7 +183,7 @@ pub struct Fold<F, P> {
 /// Sums of weights that should be equal differ by less than this share.
 const ROUNDING: f64 = 1e-9;
 
-impl<F: Family, P: Process> Fold<F, P> {
+impl<F: Conjugate, P: Process> Fold<F, P> {
     /// An empty journal.
     pub fn new(family: F, process: P) -> Self {
         Self {
@@ -183,6 +208,12 @@ impl<F: Family, P: Process> Fold<F, P> {
         self.posterior.pass = pass;
         self.aside = aside;
         self
+    }
+
+    /// The same fold under another process. Evidence never contains the process, so it stays.
+    pub fn under<Q: Process>(self, process: Q) -> Fold<F, Q> {
+        let Self { posterior, absorbed, last_birth, next_id, aside } = self;
+        Fold { posterior: posterior.under(process), absorbed, last_birth, next_id, aside }
     }
 
     /// Evidence that was set aside.
@@ -215,6 +246,7 @@ impl<F: Family, P: Process> Fold<F, P> {
         match entry {
             Entry::Absorb(absorb) => self.absorb(absorb),
             Entry::Retire { id, into } => self.retire(*id, *into),
+            Entry::Split { id, parts } => self.split(*id, parts),
             Entry::Prior { family, process } => {
                 self.change_prior(family.clone(), process.clone());
                 Ok(())
@@ -330,6 +362,45 @@ impl<F: Family, P: Process> Fold<F, P> {
         components.remove(from);
         Arc::make_mut(&mut self.posterior.redirects).insert(ended.id(), survivor);
         self.posterior.version += 1;
+        Ok(())
+    }
+
+    fn split(&mut self, id: ComponentId, parts: &[Part]) -> Result<(), Void> {
+        // A component that has taken another one in is not the one that was judged, so no redirect is followed.
+        let ix = self.posterior.position(id).ok_or(Void::UnknownComponent(id))?;
+        let expected = self.posterior.family.n_features();
+        if let Some(odd) = parts.iter().map(|part| part.offset.len()).find(|found| *found != expected) {
+            return Err(Void::Features { expected, found: odd });
+        }
+        let whole = &self.posterior.components[ix];
+        let size = |i: usize| 1.0 + whole.evidence().stats[i].abs();
+        let shares: f64 = parts.iter().map(|part| part.share).sum();
+        let balanced =
+            |i: usize| parts.iter().map(|part| part.offset[i]).sum::<f64>().abs() <= ROUNDING * size(i);
+        if parts.len() < 2
+            || parts.iter().any(|part| part.share.is_nan() || part.share <= 0.0)
+            || (shares - 1.0).abs() > ROUNDING
+            || !(0..expected).all(balanced)
+        {
+            return Err(Void::NotTheWhole { id, parts: parts.len() });
+        }
+        let version = self.posterior.version + 1;
+        let share = self.aside.map_or(1.0, |aside| aside.share);
+        let ids = std::iter::once(whole.id()).chain((self.next_id..).map(ComponentId));
+        let born = std::iter::once(whole.born()).chain(std::iter::repeat(version));
+        let mut pieces = Vec::with_capacity(parts.len());
+        for ((id, born), part) in ids.zip(born).zip(parts) {
+            pieces.push(whole.part(id, born, part.share, &part.offset, share));
+        }
+        if pieces.iter().any(|piece| !self.posterior.family.admits(&piece.evidence().stats)) {
+            return Err(Void::Improper);
+        }
+        self.next_id += parts.len() as u64 - 1;
+        self.last_birth = version;
+        let mut pieces = pieces.into_iter().map(Arc::new);
+        self.posterior.components[ix] = pieces.next().expect("there are at least two");
+        self.posterior.components.extend(pieces);
+        self.posterior.version = version;
         Ok(())
     }
 

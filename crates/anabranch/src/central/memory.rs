@@ -6,42 +6,46 @@
 use std::collections::BTreeMap;
 
 use super::BatchId;
-use crate::batch::Batch;
+use crate::batch::{Batch, Minibatch};
 
 /// Rows of the sample.
 pub const SAMPLE_ROWS: usize = 10_000;
 
 /// Rows that were seen, as many as it takes to look after the model.
-#[derive(Clone, Debug, Default)]
-pub struct Memory {
-    sample: Sample,
-    first: Option<Batch>,
+#[derive(Clone, Debug)]
+pub struct Memory<B: Minibatch = Batch> {
+    sample: Sample<B::Row>,
+    first: Option<B>,
 }
 
-impl Memory {
+impl<B: Minibatch> Default for Memory<B> {
+    fn default() -> Self {
+        Self { sample: Sample { rows: BTreeMap::new() }, first: None }
+    }
+}
+
+impl<B: Minibatch> Memory<B> {
     /// Goes on from a stored sample and first minibatch.
-    pub fn restore(sample: Vec<(u64, Vec<f64>)>, first: Option<Batch>) -> Self {
+    pub fn restore(sample: Vec<(u64, B::Row)>, first: Option<B>) -> Self {
         Self { sample: Sample { rows: sample.into_iter().collect() }, first }
     }
 
     /// The sample, each row with its key, in the order of the keys.
-    pub fn sample(&self) -> impl ExactSizeIterator<Item = (u64, &[f64])> {
-        self.sample.rows.iter().map(|(key, row)| (*key, row.as_slice()))
+    pub fn sample(&self) -> impl ExactSizeIterator<Item = (u64, &B::Row)> {
+        self.sample.rows.iter().map(|(key, row)| (*key, row))
     }
 
     /// The sample as a batch; `None` while it is empty.
-    pub fn sampled_rows(&self) -> Option<Batch> {
-        let dimensions = self.sample.rows.values().next()?.len();
-        let values = self.sample.rows.values().flatten().copied().collect();
-        Batch::new(dimensions, values).ok()
+    pub fn sampled_rows(&self) -> Option<B> {
+        B::from_rows(self.sample.rows.values())
     }
 
     /// The first minibatch, until it has been learned from again.
-    pub fn first(&self) -> Option<&Batch> {
+    pub fn first(&self) -> Option<&B> {
         self.first.as_ref()
     }
 
-    pub(crate) fn remember_first(&mut self, batch: Batch) {
+    pub(crate) fn remember_first(&mut self, batch: B) {
         self.first = Some(batch);
     }
 
@@ -51,12 +55,12 @@ impl Memory {
     }
 
     /// Offers the rows of a minibatch to the sample. Offering them twice changes nothing.
-    pub fn offer(&mut self, id: BatchId, batch: &Batch) {
+    pub fn offer(&mut self, id: BatchId, batch: &B) {
         self.sample.offer(id, batch);
     }
 
     /// Takes in the sample of somebody who saw other rows of the same stream: it becomes that of the rows of both.
-    pub fn pool(&mut self, other: &Memory) {
+    pub fn pool(&mut self, other: &Self) {
         let rows = &mut self.sample.rows;
         rows.extend(other.sample.rows.iter().map(|(key, row)| (*key, row.clone())));
         while rows.len() > SAMPLE_ROWS {
@@ -67,21 +71,20 @@ impl Memory {
 
 /// The rows with the smallest keys. The key of a row is drawn from its place in the stream alone, so that the sample is
 /// uniform and the same in whatever order the minibatches come; a row of weight `w` counts like `w` rows.
-#[derive(Clone, Debug, Default)]
-struct Sample {
-    rows: BTreeMap<u64, Vec<f64>>,
+#[derive(Clone, Debug)]
+struct Sample<R> {
+    rows: BTreeMap<u64, R>,
 }
 
-impl Sample {
-    fn offer(&mut self, id: BatchId, batch: &Batch) {
+impl<R> Sample<R> {
+    fn offer<B: Minibatch<Row = R>>(&mut self, id: BatchId, batch: &B) {
         let mut highest = self.highest();
-        for (ix, row) in batch.rows().enumerate() {
-            let weight = batch.weights().map_or(1.0, |weights| weights[ix]);
-            let Some(key) = key(id, ix, weight) else { continue };
+        for ix in 0..batch.n_rows() {
+            let Some(key) = key(id, ix, batch.weight(ix)) else { continue };
             if key >= highest {
                 continue;
             }
-            self.rows.insert(key, row.to_vec());
+            self.rows.insert(key, batch.to_row(ix));
             if self.rows.len() > SAMPLE_ROWS {
                 self.rows.pop_last();
             }
@@ -161,6 +164,6 @@ mod tests {
         let mut memory = Memory::default();
         memory.offer(BatchId(0), &Batch::new(2, vec![1.0, 2.0, 3.0, 4.0]).unwrap());
         assert_eq!(memory.sample().len(), 2);
-        assert!(Memory::default().sampled_rows().is_none());
+        assert!(Memory::<Batch>::default().sampled_rows().is_none());
     }
 }

@@ -8,17 +8,20 @@ mod admission;
 mod batch_set;
 mod journal;
 mod memory;
+mod section;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 
 pub use batch_set::{BatchId, BatchSet};
-pub use journal::{Absorb, Aside, Entry, Fold, Void};
+pub use journal::{Absorb, Aside, Entry, Fold, Part, Void};
 pub use memory::{Memory, SAMPLE_ROWS};
+pub use section::Section;
 
-use crate::batch::Batch;
-use crate::family::Family;
+use crate::batch::{Batch, Minibatch};
+use crate::family::Conjugate;
 use crate::identify::{self, Identification};
 use crate::infer::Increment;
 use crate::posterior::Posterior;
@@ -38,15 +41,18 @@ pub struct Absorbed {
     pub created: u64,
 }
 
-/// The central posterior of one process.
+/// The central posterior of one process, with what it remembers of the minibatches.
 #[derive(Debug)]
-pub struct Central<F, P> {
+pub struct Central<F, P, B: Minibatch = Batch> {
     fold: Mutex<Fold<F, P>>,
     snapshot: ArcSwap<Posterior<F, P>>,
-    memory: Mutex<Memory>,
+    memory: Mutex<Memory<B>>,
+    section: section::Clock,
+    /// What was appended since, where somebody keeps the same journal elsewhere.
+    recorded: Option<Mutex<Vec<Entry<F, P>>>>,
 }
 
-impl<F: Family, P: Process> Central<F, P> {
+impl<F: Conjugate, P: Process> Central<F, P> {
     /// Starts from the prior.
     pub fn new(family: F, process: P) -> Self {
         Self::from_fold(Fold::new(family, process))
@@ -55,26 +61,52 @@ impl<F: Family, P: Process> Central<F, P> {
     /// Goes on from a fold of earlier entries.
     pub fn from_fold(fold: Fold<F, P>) -> Self {
         let snapshot = ArcSwap::from_pointee(fold.posterior().clone());
-        Self { fold: Mutex::new(fold), snapshot, memory: Mutex::new(Memory::default()) }
+        Self {
+            fold: Mutex::new(fold),
+            snapshot,
+            memory: Mutex::new(Memory::default()),
+            section: section::Clock::default(),
+            recorded: None,
+        }
+    }
+}
+
+impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
+    /// The same posterior with rows that an earlier run remembered, or with room for another kind of rows.
+    pub fn with_memory<C: Minibatch>(self, memory: Memory<C>) -> Central<F, P, C> {
+        Central {
+            fold: self.fold,
+            snapshot: self.snapshot,
+            memory: Mutex::new(memory),
+            section: self.section,
+            recorded: self.recorded,
+        }
     }
 
-    /// The same posterior with rows that an earlier run remembered.
-    pub fn with_memory(mut self, memory: Memory) -> Self {
-        self.memory = Mutex::new(memory);
+    /// The same posterior, which from now on notes the entries that count, for whoever keeps the same journal elsewhere.
+    pub fn recording(mut self) -> Self {
+        self.recorded = Some(Mutex::default());
         self
     }
 
+    /// The entries that have counted since [`Central::recording`] or the last call, in their order.
+    pub fn take_recorded(&self) -> Vec<Entry<F, P>> {
+        let recorded =
+            self.recorded.as_ref().map(|recorded| recorded.lock().expect("no holder of this lock panics"));
+        recorded.map(|mut recorded| std::mem::take(&mut *recorded)).unwrap_or_default()
+    }
+
     /// The rows remembered so far.
-    pub fn memory(&self) -> Memory {
+    pub fn memory(&self) -> Memory<B> {
         self.remembered(|memory| memory.clone())
     }
 
     /// Offers the rows of a minibatch to the sample. Offering them twice changes nothing.
-    pub fn remember(&self, batch: BatchId, rows: &Batch) {
+    pub fn remember(&self, batch: BatchId, rows: &B) {
         self.remembered(|memory| memory.offer(batch, rows));
     }
 
-    pub(crate) fn remembered<T>(&self, look: impl FnOnce(&mut Memory) -> T) -> T {
+    pub(crate) fn remembered<T>(&self, look: impl FnOnce(&mut Memory<B>) -> T) -> T {
         look(&mut self.memory.lock().expect("no holder of this lock panics"))
     }
 
@@ -91,11 +123,25 @@ impl<F: Family, P: Process> Central<F, P> {
 
     /// Appends one entry and shows the result to readers; a void entry changes nothing.
     pub fn append(&self, entry: &Entry<F, P>) -> Result<(), Void> {
+        let asked = Instant::now();
         let mut fold = self.fold.lock().expect("no holder of this lock panics");
-        fold.apply(entry)?;
-        switch_point();
-        self.snapshot.store(Arc::new(fold.posterior().clone()));
-        Ok(())
+        let entered = Instant::now();
+        let old = fold.apply(entry).map(|()| {
+            if let Some(recorded) = &self.recorded {
+                recorded.lock().expect("no holder of this lock panics").push(entry.clone());
+            }
+            switch_point();
+            self.snapshot.swap(Arc::new(fold.posterior().clone()))
+        });
+        drop(fold);
+        self.section.passed(entered - asked, entered.elapsed());
+        // Nobody waits while the memory of what changed is given back.
+        old.map(drop)
+    }
+
+    /// What the lock around the fold has cost so far: nothing that is learned depends on it.
+    pub fn section(&self) -> Section {
+        self.section.read()
     }
 
     /// Identifies the new components of an increment, absorbs it, and tries again for as long as others come first.
@@ -124,7 +170,7 @@ impl<F: Family, P: Process> Central<F, P> {
         let mut entry = Absorb { batch, base, pass: 0, mass, existing, new: Vec::new() };
         loop {
             let current = self.snapshot();
-            let found = identify::correspond(&current, base, &new, identification);
+            let found = identify::correspond(&current, base, mass, &new, identification);
             outcome.matchings += u64::from(found.solved);
             entry.base = current.version();
             entry.pass = current.pass();

@@ -127,7 +127,7 @@ pub(super) mod tests {
     use rand_xoshiro::Xoshiro256PlusPlus;
 
     use super::*;
-    use crate::family::{Frame, Gaussian, NormalInverseWishart};
+    use crate::family::{Conjugate, Frame, Gaussian, NormalInverseWishart};
     use crate::identify::ComponentId;
     use crate::posterior::{Component, Evidence, Parts};
     use crate::process::{Bound, Dirichlet, LabelStatistics};

@@ -1,32 +1,33 @@
 //! The first minibatch of a run: learned alone, before the workers start.
 
 use super::{BatchSource, Config, Event, Flow, Observer, minibatch_rng};
+use crate::batch::Minibatch;
 use crate::central::{Central, Entry};
-use crate::family::Family;
-use crate::infer::{self, Outlook, PriorChoice, Workspace};
+use crate::family::Conjugate;
+use crate::infer::{Inference, Outlook, PriorChoice};
 use crate::process::Process;
 
 /// Learns from the source's next minibatch on this thread, with its prior if it is to be estimated, and shows it to the
 /// observer. A minibatch of fewer than `config.bootstrap_rows` rows is taken to be all there is. `Flow::Stop` when the source is at its end or the observer asked to stop.
-pub fn bootstrap<F, P, S>(
-    central: &Central<F, P>,
+pub fn bootstrap<F, P, I, S>(
+    central: &Central<F, P, I::Batch>,
     source: &mut S,
-    config: &Config,
-    observer: &mut dyn Observer<F, P>,
+    config: &Config<I>,
+    observer: &mut dyn Observer<F, P, I::Batch>,
 ) -> Result<Flow, S::Error>
 where
-    F: Family,
+    F: Conjugate,
     P: Process,
-    S: BatchSource,
+    I: Inference<F, P>,
+    S: BatchSource<Batch = I::Batch>,
 {
     let Some((id, batch)) = source.next()? else { return Ok(Flow::Stop) };
     let mut rng = minibatch_rng(config.seed, id);
     let prior = central.snapshot();
     let outlook =
         if batch.n_rows() < config.bootstrap_rows { Outlook::Everything } else { Outlook::MoreToCome };
-    let mut workspace = Workspace::default();
-    let learned =
-        infer::bootstrap(&prior, &batch, &config.inference, config.prior, outlook, &mut rng, &mut workspace);
+    let mut workspace = I::Workspace::default();
+    let learned = config.inference.bootstrap(&prior, &batch, config.prior, outlook, &mut rng, &mut workspace);
     if config.prior == PriorChoice::Estimated {
         let entry = Entry::Prior { family: learned.family, process: prior.process().clone() };
         central.append(&entry).expect("a prior is never void");
@@ -34,6 +35,7 @@ where
     central.remember(id, &batch);
     let absorbed = central.join(id, learned.increment, config.identification);
     let absorbed = absorbed.expect(super::OWN_INCREMENT);
+    super::upkeep::learn_process(central);
     if outlook == Outlook::MoreToCome {
         // What the first rows said without the others is looked at again in the end.
         central.append(&Entry::SetAside).expect("setting aside is never void");

@@ -23,11 +23,11 @@ pub use bootstrap::bootstrap;
 pub use observer::{Event, Flow, Observer};
 pub use upkeep::{finish, is_due, tend};
 
-use crate::batch::Batch;
+use crate::batch::Minibatch;
 use crate::central::{BatchId, Central};
-use crate::family::Family;
+use crate::family::Conjugate;
 use crate::identify::Identification;
-use crate::infer::{self, PriorChoice, Settings, Workspace};
+use crate::infer::{Increment, Inference, PriorChoice, Settings};
 use crate::posterior::Posterior;
 use crate::process::Process;
 
@@ -42,9 +42,9 @@ pub enum Schedule {
     Deterministic,
 }
 
-/// How a run is carried out.
+/// How a run is carried out, and which minibatch inference it carries out: that of mixtures unless told.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct Config<I = Settings> {
     /// Threads that infer.
     pub threads: usize,
     /// Logical workers.
@@ -56,7 +56,7 @@ pub struct Config {
     /// How components of different workers are identified.
     pub identification: Identification,
     /// Minibatch inference.
-    pub inference: Settings,
+    pub inference: I,
     /// Whether the bootstrap estimates the prior.
     pub prior: PriorChoice,
     /// Rows of the first minibatch while the stream goes on: a shorter one is all there is.
@@ -67,6 +67,13 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
+        Self::new(Settings::default())
+    }
+}
+
+impl<I> Config<I> {
+    /// The defaults around this inference.
+    pub fn new(inference: I) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
         Self {
             threads,
@@ -74,7 +81,7 @@ impl Default for Config {
             schedule: Schedule::Free,
             seed: 0,
             identification: Identification::Optimal,
-            inference: Settings::default(),
+            inference,
             prior: PriorChoice::Estimated,
             bootstrap_rows: 5000,
             upkeep: true,
@@ -84,36 +91,44 @@ impl Default for Config {
 
 /// Where minibatches come from. Rows are in the family's domain.
 pub trait BatchSource: Send {
+    /// What minibatches are made of.
+    type Batch;
+
     /// What can go wrong while reading.
     type Error: Send;
 
     /// The next minibatch with its name, or `None` at the end.
-    fn next(&mut self) -> Result<Option<(BatchId, Batch)>, Self::Error>;
+    fn next(&mut self) -> Result<Option<(BatchId, Self::Batch)>, Self::Error>;
 }
 
 /// Any iterator of batches is a source; they are named 0, 1, 2, …
-impl<I: Iterator<Item = Batch> + Send> BatchSource for std::iter::Enumerate<I> {
+impl<B: Minibatch, I: Iterator<Item = B> + Send> BatchSource for std::iter::Enumerate<I> {
+    type Batch = B;
     type Error = std::convert::Infallible;
 
-    fn next(&mut self) -> Result<Option<(BatchId, Batch)>, Self::Error> {
+    fn next(&mut self) -> Result<Option<(BatchId, B)>, Self::Error> {
         Ok(Iterator::next(self).map(|(ix, batch)| (BatchId(ix as u64), batch)))
     }
 }
 
 /// A minibatch on its way to a worker; `turn` counts them from 0 within the run.
-struct Job {
+struct Job<B> {
     turn: u64,
     id: BatchId,
-    batch: Batch,
+    batch: B,
 }
 
 /// Why an increment of this process is never refused.
 const OWN_INCREMENT: &str = "it was learned from this posterior";
 
 /// What all threads of a run share.
-struct Shared<'a, F, P> {
-    central: &'a Central<F, P>,
-    config: &'a Config,
+struct Shared<'a, F, P, I: Inference<F, P>>
+where
+    F: Conjugate,
+    P: Process,
+{
+    central: &'a Central<F, P, I::Batch>,
+    config: &'a Config<I>,
     upkeep: upkeep::Upkeep,
 }
 
@@ -121,21 +136,22 @@ struct Shared<'a, F, P> {
 ///
 /// Every minibatch that was read is absorbed before this returns, also after a stop or an error, so that the journal
 /// says exactly what the model has seen. The observer is called on this thread.
-pub fn run<F, P, S>(
-    central: &Central<F, P>,
+pub fn run<F, P, I, S>(
+    central: &Central<F, P, I::Batch>,
     source: &mut S,
-    config: &Config,
-    observer: &mut dyn Observer<F, P>,
+    config: &Config<I>,
+    observer: &mut dyn Observer<F, P, I::Batch>,
 ) -> Result<(), S::Error>
 where
-    F: Family,
+    F: Conjugate,
     P: Process,
-    S: BatchSource,
+    I: Inference<F, P>,
+    S: BatchSource<Batch = I::Batch>,
 {
     let stop = &AtomicBool::new(false);
     let threads = config.threads.clamp(1, config.workers.max(1));
     let shared = Shared { central, config, upkeep: upkeep::Upkeep::default() };
-    let (to_workers, jobs) = bounded::<Job>(2 * threads);
+    let (to_workers, jobs) = bounded::<Job<I::Batch>>(2 * threads);
     let (to_observer, events) = bounded::<Event>(1024);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| read(source, to_workers, stop));
@@ -174,7 +190,11 @@ impl Drop for StopOnPanic<'_> {
     }
 }
 
-fn read<S: BatchSource>(source: &mut S, to_workers: Sender<Job>, stop: &AtomicBool) -> Result<(), S::Error> {
+fn read<S: BatchSource>(
+    source: &mut S,
+    to_workers: Sender<Job<S::Batch>>,
+    stop: &AtomicBool,
+) -> Result<(), S::Error> {
     let mut turn = 0;
     while !stop.load(Ordering::Relaxed) {
         let Some((id, batch)) = source.next()? else { break };
@@ -187,14 +207,19 @@ fn read<S: BatchSource>(source: &mut S, to_workers: Sender<Job>, stop: &AtomicBo
     Ok(())
 }
 
-impl<F: Family, P: Process> Shared<'_, F, P> {
+impl<F: Conjugate, P: Process, I: Inference<F, P>> Shared<'_, F, P, I> {
     /// Step 2 of the paper's Figure 1 for one minibatch; step 1 took the snapshot.
-    fn infer(&self, job: &Job, snapshot: &Posterior<F, P>, workspace: &mut Workspace) -> infer::Increment {
+    fn infer(
+        &self,
+        job: &Job<I::Batch>,
+        snapshot: &Posterior<F, P>,
+        workspace: &mut I::Workspace,
+    ) -> Increment {
         let mut rng = minibatch_rng(self.config.seed, job.id);
-        infer::infer(snapshot, &job.batch, &self.config.inference, &mut rng, workspace).0
+        self.config.inference.infer(snapshot, &job.batch, &mut rng, workspace)
     }
 
-    fn absorb(&self, job: Job, increment: infer::Increment, events: &Sender<Event>) {
+    fn absorb(&self, job: Job<I::Batch>, increment: Increment, events: &Sender<Event>) {
         self.central.remember(job.id, &job.batch);
         let outcome = self.central.join(job.id, increment, self.config.identification);
         let outcome = outcome.expect(OWN_INCREMENT);
@@ -212,6 +237,6 @@ pub fn minibatch_rng(seed: u64, batch: BatchId) -> Xoshiro256PlusPlus {
 }
 
 /// Waits for the next minibatch, or `None` when the reader is done and the queue is empty.
-fn receive(jobs: &Receiver<Job>) -> Option<Job> {
+fn receive<B>(jobs: &Receiver<Job<B>>) -> Option<Job<B>> {
     jobs.recv().ok()
 }

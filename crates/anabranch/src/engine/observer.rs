@@ -1,8 +1,8 @@
 //! One way to watch a run: progress bars, traces, checkpoints and live pages are observers.
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Minibatch};
 use crate::central::{Absorbed, BatchId, Central};
-use crate::family::Family;
+use crate::family::Conjugate;
 use crate::posterior::Posterior;
 use crate::process::Process;
 
@@ -25,9 +25,9 @@ pub struct Event {
 
 impl Event {
     /// The event of a minibatch that has just joined.
-    pub(super) fn after<F: Family, P: Process>(
+    pub(super) fn after<F: Conjugate, P: Process>(
         batch: BatchId,
-        rows: &Batch,
+        rows: &impl Minibatch,
         posterior: &Posterior<F, P>,
         absorbed: Absorbed,
     ) -> Self {
@@ -52,21 +52,21 @@ pub enum Flow {
 }
 
 /// Watches a run from the calling thread; a slow observer never holds a lock that a worker needs.
-pub trait Observer<F, P> {
+pub trait Observer<F, P, B: Minibatch = Batch> {
     /// Called once for each minibatch; the newest snapshot or a checkpoint can be taken from `central`.
-    fn observe(&mut self, event: &Event, central: &Central<F, P>) -> Flow;
+    fn observe(&mut self, event: &Event, central: &Central<F, P, B>) -> Flow;
 }
 
 /// Watches nothing.
-impl<F, P> Observer<F, P> for () {
-    fn observe(&mut self, _: &Event, _: &Central<F, P>) -> Flow {
+impl<F, P, B: Minibatch> Observer<F, P, B> for () {
+    fn observe(&mut self, _: &Event, _: &Central<F, P, B>) -> Flow {
         Flow::Continue
     }
 }
 
 /// Any function of the event is an observer.
-impl<F, P, T: FnMut(&Event, &Central<F, P>) -> Flow> Observer<F, P> for T {
-    fn observe(&mut self, event: &Event, central: &Central<F, P>) -> Flow {
+impl<F, P, B: Minibatch, T: FnMut(&Event, &Central<F, P, B>) -> Flow> Observer<F, P, B> for T {
+    fn observe(&mut self, event: &Event, central: &Central<F, P, B>) -> Flow {
         self(event, central)
     }
 }

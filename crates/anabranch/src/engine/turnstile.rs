@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use crossbeam_channel::{Receiver, Sender};
 
 use super::{Event, Job, Shared, receive};
-use crate::family::Family;
-use crate::infer::Workspace;
+use crate::family::Conjugate;
+use crate::infer::Inference;
 use crate::posterior::Posterior;
 use crate::process::Process;
 
@@ -32,7 +32,7 @@ impl<F, P> Clone for Turnstile<F, P> {
     }
 }
 
-impl<F: Family, P: Process> Turnstile<F, P> {
+impl<F: Conjugate, P: Process> Turnstile<F, P> {
     pub(super) fn new(workers: usize, start: Arc<Posterior<F, P>>) -> Self {
         let state = State { passed: 0, history: VecDeque::from([start]), broken: false };
         Self { state: Arc::new((Mutex::new(state), Condvar::new())), workers: workers as u64 }
@@ -69,9 +69,9 @@ impl<F: Family, P: Process> Turnstile<F, P> {
 }
 
 /// Wakes the others when a thread panics, so that they end instead of waiting for its turn.
-struct BreakOnPanic<F: Family, P: Process>(Turnstile<F, P>);
+struct BreakOnPanic<F: Conjugate, P: Process>(Turnstile<F, P>);
 
-impl<F: Family, P: Process> Drop for BreakOnPanic<F, P> {
+impl<F: Conjugate, P: Process> Drop for BreakOnPanic<F, P> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let (lock, changed) = &*self.0.state;
@@ -84,14 +84,14 @@ impl<F: Family, P: Process> Drop for BreakOnPanic<F, P> {
 }
 
 /// The life of a thread: infer from the posterior of the minibatch's turn, wait for the turn, absorb.
-pub(super) fn work<F: Family, P: Process>(
-    shared: &Shared<'_, F, P>,
+pub(super) fn work<F: Conjugate, P: Process, I: Inference<F, P>>(
+    shared: &Shared<'_, F, P, I>,
     turnstile: &Turnstile<F, P>,
-    jobs: &Receiver<Job>,
+    jobs: &Receiver<Job<I::Batch>>,
     events: &Sender<Event>,
 ) {
     let _guard = BreakOnPanic(turnstile.clone());
-    let mut workspace = Workspace::default();
+    let mut workspace = I::Workspace::default();
     while let Some(job) = receive(jobs) {
         let turn = job.turn;
         let Some(snapshot) = turnstile.snapshot(turn) else { return };

@@ -5,10 +5,12 @@
 
 use std::sync::Mutex;
 
-use super::Config;
-use crate::central::{Central, Entry};
-use crate::family::Family;
-use crate::infer::{PriorChoice, Workspace, upkeep};
+use super::{Config, minibatch_rng};
+use crate::batch::Minibatch;
+use crate::central::{BatchId, Central, Entry};
+use crate::family::Conjugate;
+use crate::infer::{Inference, PriorChoice};
+use crate::posterior::Posterior;
 use crate::process::Process;
 
 /// The first line, in weight of data; the next ones are at twice, four times … of it.
@@ -16,6 +18,9 @@ const FIRST_LINE: f64 = 1000.0;
 
 /// While the stream goes on, a merge must still be right when the data have doubled again.
 const HORIZON: f64 = 2.0;
+
+/// Times that the prior, merges and the first rows follow from each other in the end.
+const LOOKS: usize = 1;
 
 /// One at a time.
 #[derive(Debug, Default)]
@@ -25,10 +30,19 @@ pub(super) struct Upkeep {
 
 impl Upkeep {
     /// Looks after the model if the last `added` weight crossed a line.
-    pub(super) fn after<F: Family, P: Process>(&self, central: &Central<F, P>, config: &Config, added: f64) {
+    pub(super) fn after<F: Conjugate, P: Process, I: Inference<F, P>>(
+        &self,
+        central: &Central<F, P, I::Batch>,
+        config: &Config<I>,
+        added: f64,
+    ) {
         let snapshot = central.snapshot();
+        let mass = snapshot.mass();
         // A further pass does not grow the data; the model is looked after at its end.
-        if snapshot.pass() > 0 || !is_due(snapshot.mass(), added) {
+        if snapshot.pass() > 0 || !config.upkeep {
+            return;
+        }
+        if !is_due(mass, added) {
             return;
         }
         if let Ok(_turn) = self.busy.try_lock() {
@@ -49,62 +63,141 @@ pub fn is_due(mass: f64, added: f64) -> bool {
     mass >= FIRST_LINE && lines(mass) != lines(mass - added)
 }
 
-/// Looks after the model while the stream goes on: the prior again, and merges that stay right when the data have doubled.
-/// Returns what was appended, in this order, for whoever keeps the same journal elsewhere. Without upkeep there is nothing
-/// to do.
-pub fn tend<F: Family, P: Process>(central: &Central<F, P>, config: &Config) -> Vec<Entry<F, P>> {
+/// Looks after the model while the stream goes on: the prior again, merges that stay right when the data have doubled, and
+/// splits. Without upkeep there is nothing to do.
+pub fn tend<F: Conjugate, P: Process, I: Inference<F, P>>(
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+) {
     if !config.upkeep {
-        return Vec::new();
+        return;
     }
-    let mut appended = Vec::from_iter(estimate_prior(central, config));
-    appended.extend(merge(central, HORIZON));
-    appended
+    estimate_prior(central, config);
+    merge(central, config, HORIZON);
+    for entry in splits(&central.snapshot(), central, config, None) {
+        // Void where the component has ended meanwhile, or where its parts would not be proper: it stays whole.
+        let _ = central.append(&entry);
+    }
+    learn_process(central);
 }
 
 /// Ends a run whose stream has ended: the first rows again, the prior again, and every merge that the data support.
-/// Returns what was appended, in this order. Without upkeep there is nothing to do.
-pub fn finish<F: Family, P: Process>(central: &Central<F, P>, config: &Config) -> Vec<Entry<F, P>> {
+/// Without upkeep there is nothing to do.
+pub fn finish<F: Conjugate, P: Process, I: Inference<F, P>>(
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+) {
     if !config.upkeep {
-        return Vec::new();
+        return;
     }
-    let mut appended = Vec::from_iter(estimate_prior(central, config));
-    appended.extend(replace_first(central));
-    appended.extend(estimate_prior(central, config));
-    appended.extend(merge(central, 1.0));
-    appended
+    estimate_prior(central, config);
+    replace_first(central, config);
+    estimate_prior(central, config);
+    merge(central, config, 1.0);
+    learn_process(central);
 }
 
-fn estimate_prior<F: Family, P: Process>(central: &Central<F, P>, config: &Config) -> Option<Entry<F, P>> {
-    if config.prior == PriorChoice::Given {
-        return None;
-    }
+/// Estimates the parameters of the process that are to be learned from the components as they are.
+pub(super) fn learn_process<F: Conjugate, P: Process, B: Minibatch>(central: &Central<F, P, B>) {
     let snapshot = central.snapshot();
-    let family = upkeep::refit(&snapshot)?;
-    let entry = Entry::Prior { family, process: snapshot.process().clone() };
-    central.append(&entry).expect("a prior is never void");
-    Some(entry)
+    let labels = snapshot.components().iter().map(|component| &component.evidence().labels);
+    if let Some(process) = snapshot.process().learned(labels, snapshot.population().observations) {
+        let family = snapshot.family().clone();
+        central.append(&Entry::Prior { family, process }).expect("a prior is never void");
+    }
 }
 
-fn merge<F: Family, P: Process>(central: &Central<F, P>, horizon: f64) -> Vec<Entry<F, P>> {
-    let mut appended = Vec::new();
-    let Some(sample) = central.remembered(|memory| memory.sampled_rows()) else { return appended };
-    for (id, into) in upkeep::merges(&central.snapshot(), &sample, horizon) {
+fn estimate_prior<F: Conjugate, P: Process, I: Inference<F, P>>(
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+) {
+    estimate_prior_from(&central.snapshot(), central, config);
+}
+
+fn estimate_prior_from<F: Conjugate, P: Process, I: Inference<F, P>>(
+    posterior: &Posterior<F, P>,
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+) {
+    if config.prior == PriorChoice::Given {
+        return;
+    }
+    if let Some((family, process)) = config.inference.refit(posterior) {
+        central.append(&Entry::Prior { family, process }).expect("a prior is never void");
+    }
+}
+
+fn merge<F: Conjugate, P: Process, I: Inference<F, P>>(
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+    horizon: f64,
+) {
+    merge_as_in(&central.snapshot(), central, config, horizon);
+}
+
+fn merge_as_in<F: Conjugate, P: Process, I: Inference<F, P>>(
+    posterior: &Posterior<F, P>,
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+    horizon: f64,
+) {
+    let Some(sample) = central.remembered(|memory| memory.sampled_rows()) else { return };
+    for (id, into) in config.inference.merges(posterior, &sample, horizon) {
         let now = central.snapshot();
         // Somebody else may have ended one of the two in the meantime: then the merge was not judged.
         if now.position(id).is_some() && now.position(now.resolve(into)).is_some() {
-            let entry = Entry::Retire { id, into };
-            appended.extend(central.append(&entry).ok().map(|()| entry));
+            let _ = central.append(&Entry::Retire { id, into });
         }
     }
-    appended
 }
 
-fn replace_first<F: Family, P: Process>(central: &Central<F, P>) -> Option<Entry<F, P>> {
-    let first = central.remembered(|memory| memory.first().cloned())?;
-    let evidence = upkeep::look_again(&central.snapshot(), &first, &mut Workspace::default());
-    let entry = Entry::Replace { mass: first.mass(), evidence };
-    let replaced = central.append(&entry);
+/// Splits that the rows show: the given ones, or the sample.
+fn splits<F: Conjugate, P: Process, I: Inference<F, P>>(
+    posterior: &Posterior<F, P>,
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+    rows: Option<&I::Batch>,
+) -> Vec<Entry<F, P>> {
+    let sample = || central.remembered(|memory| memory.sampled_rows());
+    let Some(rows) = rows.cloned().or_else(sample) else { return Vec::new() };
+    let rng = &mut minibatch_rng(config.seed, BatchId(posterior.version()));
+    let found = config.inference.splits(posterior, &rows, rng, &mut I::Workspace::default());
+    found.into_iter().map(|(id, parts)| Entry::Split { id, parts }).collect()
+}
+
+/// Looks at the first rows again, as they have been remembered, and once more with the prior and the merges that follow
+/// from it. What they said at first is replaced by what they say in the end.
+fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+) {
+    let Some(first) = central.remembered(|memory| memory.first().cloned()) else { return };
+    let workspace = &mut I::Workspace::default();
+    let replace = |evidence: Vec<_>| Entry::Replace { mass: first.mass(), evidence };
+    let mut evidence = config.inference.look_again(&central.snapshot(), &first, workspace);
+    let replaced = |evidence: &Vec<_>| {
+        let mut trial = central.checkpoint();
+        let replaced = trial.apply(&replace(evidence.clone()));
+        debug_assert!(replaced.is_ok(), "{replaced:?}");
+        trial
+    };
+    for _ in 0..LOOKS {
+        let trial = replaced(&evidence);
+        estimate_prior_from(trial.posterior(), central, config);
+        merge_as_in(trial.posterior(), central, config, 1.0);
+        let mut trial = replaced(&evidence);
+        // Where the first rows are most of the data, they show more than the sample.
+        let most = 2.0 * first.mass() >= trial.posterior().mass();
+        for entry in splits(trial.posterior(), central, config, most.then_some(&first)) {
+            if trial.apply(&entry).is_ok() && central.append(&entry).is_err() {
+                // Not proper without what the first rows say today: then nothing is split.
+                trial = replaced(&evidence);
+                break;
+            }
+        }
+        evidence = config.inference.look_again(trial.posterior(), &first, workspace);
+    }
+    let replaced = central.append(&replace(evidence));
     debug_assert!(replaced.is_ok(), "{replaced:?}");
     central.remembered(|memory| memory.forget_first());
-    replaced.ok().map(|()| entry)
 }

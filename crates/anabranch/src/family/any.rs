@@ -6,8 +6,8 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bernoulli, Categorical, Diagonal, DomainError, DrawNatural, Family, Gaussian, Multinomial, Partition,
-    Poisson, Predictive, Product, Spherical, Summary,
+    Bernoulli, Categorical, Conjugate, Diagonal, DomainError, DrawNatural, Family, Gaussian, Multinomial,
+    Partition, Poisson, Predictive, Product, Spherical, Summary,
 };
 
 /// One of the families of this crate. Deserialising one validates it.
@@ -76,29 +76,13 @@ impl AnyFamily {
     }
 }
 
-impl Family for AnyFamily {
-    fn dimensions(&self) -> usize {
-        delegate!(self, family => family.dimensions())
-    }
-
+impl Conjugate for AnyFamily {
     fn n_features(&self) -> usize {
         delegate!(self, family => family.n_features())
     }
 
-    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
-        delegate!(self, family => family.check(x))
-    }
-
     fn admits(&self, stats: &[f64]) -> bool {
         delegate!(self, family => family.admits(stats))
-    }
-
-    fn features(&self, x: &[f64], out: &mut [f64]) {
-        delegate!(self, family => family.features(x, out))
-    }
-
-    fn ln_base(&self, x: &[f64]) -> f64 {
-        delegate!(self, family => family.ln_base(x))
     }
 
     fn log_partition(&self, stats: &[f64]) -> f64 {
@@ -107,6 +91,24 @@ impl Family for AnyFamily {
 
     fn expected_natural(&self, stats: &[f64], phi: &mut [f64]) -> f64 {
         delegate!(self, family => family.expected_natural(stats, phi))
+    }
+}
+
+impl Family for AnyFamily {
+    fn dimensions(&self) -> usize {
+        delegate!(self, family => family.dimensions())
+    }
+
+    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
+        delegate!(self, family => family.check(x))
+    }
+
+    fn features(&self, x: &[f64], out: &mut [f64]) {
+        delegate!(self, family => family.features(x, out))
+    }
+
+    fn ln_base(&self, x: &[f64]) -> f64 {
+        delegate!(self, family => family.ln_base(x))
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {
@@ -127,6 +129,18 @@ impl Family for AnyFamily {
 
     fn embed(&self, x: &[f64], out: &mut [f64]) {
         delegate!(self, family => family.embed(x, out))
+    }
+
+    fn screen_len(&self) -> usize {
+        delegate!(self, family => family.screen_len())
+    }
+
+    fn screen_features(&self, features: &[f64], out: &mut [f64]) {
+        delegate!(self, family => family.screen_features(features, out))
+    }
+
+    fn screen(&self, phi: &[f64], out: &mut [f64]) {
+        delegate!(self, family => family.screen(phi, out))
     }
 
     fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {

@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len, require_positive, require_some};
 use super::natural::draw_ln_dirichlet;
-use super::{DomainError, DrawNatural, Family, Partition, Predictive, Summary, counts, draw, type_two};
+use super::{
+    Conjugate, DomainError, DrawNatural, Family, Partition, Predictive, Summary, counts, draw, type_two,
+};
 use crate::batch::Batch;
 use crate::math::special::{digamma, ln_gamma, ln_gamma_ratio};
 
@@ -104,32 +106,15 @@ fn check_bits(x: &[f64]) -> Result<(), DomainError> {
     }
 }
 
-impl Family for Bernoulli {
-    fn dimensions(&self) -> usize {
-        self.ones.len()
-    }
-
+impl Conjugate for Bernoulli {
     fn n_features(&self) -> usize {
         1 + self.dimensions()
-    }
-
-    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
-        check_bits(x)
     }
 
     fn admits(&self, stats: &[f64]) -> bool {
         // Σx and n are added up apart, so Σx may lie above n by the rounding of a sum.
         let most = stats[0] * (1.0 + ROUNDING_SHARE);
         counts::are_sums(stats) && stats[1..].iter().all(|ones| *ones <= most)
-    }
-
-    fn features(&self, x: &[f64], out: &mut [f64]) {
-        out[0] = 1.0;
-        out[1..].copy_from_slice(x);
-    }
-
-    fn ln_base(&self, _x: &[f64]) -> f64 {
-        0.0
     }
 
     fn log_partition(&self, stats: &[f64]) -> f64 {
@@ -147,6 +132,25 @@ impl Family for Bernoulli {
             ln_partition += column.ln_partition();
         }
         ln_partition
+    }
+}
+
+impl Family for Bernoulli {
+    fn dimensions(&self) -> usize {
+        self.ones.len()
+    }
+
+    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
+        check_bits(x)
+    }
+
+    fn features(&self, x: &[f64], out: &mut [f64]) {
+        out[0] = 1.0;
+        out[1..].copy_from_slice(x);
+    }
+
+    fn ln_base(&self, _x: &[f64]) -> f64 {
+        0.0
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {

@@ -16,7 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_positive, require_some};
 use super::natural::draw_ln_dirichlet;
-use super::{DomainError, DrawNatural, Family, Partition, Predictive, Summary, counts, draw, type_two};
+use super::{
+    Conjugate, DomainError, DrawNatural, Family, Partition, Predictive, Summary, counts, draw, type_two,
+};
 use crate::batch::Batch;
 use crate::math::special::{digamma, ln_gamma};
 
@@ -110,35 +112,13 @@ fn ln_partition_of(prior: &[f64], counts: &[f64]) -> f64 {
     ln_partition - ln_gamma(total)
 }
 
-impl Family for Categorical {
-    fn dimensions(&self) -> usize {
-        self.pseudo_counts.len()
-    }
-
+impl Conjugate for Categorical {
     fn n_features(&self) -> usize {
         self.n_features
     }
 
-    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
-        counts::check_counts(x)
-    }
-
     fn admits(&self, stats: &[f64]) -> bool {
         counts::are_sums(stats)
-    }
-
-    fn features(&self, x: &[f64], out: &mut [f64]) {
-        out.fill(0.0);
-        out[0] = 1.0;
-        let mut start = 1;
-        for (code, column) in x.iter().zip(&self.pseudo_counts) {
-            out[start + category_of(*code, column.len())] = 1.0;
-            start += column.len();
-        }
-    }
-
-    fn ln_base(&self, _x: &[f64]) -> f64 {
-        0.0
     }
 
     fn log_partition(&self, stats: &[f64]) -> f64 {
@@ -155,6 +135,30 @@ impl Family for Categorical {
             rest = after;
         }
         ln_partition
+    }
+}
+
+impl Family for Categorical {
+    fn dimensions(&self) -> usize {
+        self.pseudo_counts.len()
+    }
+
+    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
+        counts::check_counts(x)
+    }
+
+    fn features(&self, x: &[f64], out: &mut [f64]) {
+        out.fill(0.0);
+        out[0] = 1.0;
+        let mut start = 1;
+        for (code, column) in x.iter().zip(&self.pseudo_counts) {
+            out[start + category_of(*code, column.len())] = 1.0;
+            start += column.len();
+        }
+    }
+
+    fn ln_base(&self, _x: &[f64]) -> f64 {
+        0.0
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {

@@ -18,7 +18,9 @@ use super::error::{PriorError, require_len, require_positive, require_real};
 use super::frame::are_moments;
 use super::student_t::StudentT;
 use super::type_two;
-use super::{DomainError, DrawNatural, EMPTY_COUNT, Family, Frame, Partition, Predictive, Summary, draw};
+use super::{
+    Conjugate, DomainError, DrawNatural, EMPTY_COUNT, Family, Frame, Partition, Predictive, Summary, draw,
+};
 use crate::batch::Batch;
 use crate::math::special::{LN_2PI, digamma, ln_gamma};
 
@@ -148,35 +150,14 @@ impl Diagonal {
     }
 }
 
-impl Family for Diagonal {
-    fn dimensions(&self) -> usize {
-        self.prior.len()
-    }
-
+impl Conjugate for Diagonal {
     fn n_features(&self) -> usize {
         1 + 2 * self.dimensions()
-    }
-
-    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
-        self.frame.check(x)
     }
 
     fn admits(&self, stats: &[f64]) -> bool {
         let (sums, squares) = stats[1..].split_at(self.dimensions());
         are_moments(stats[0], sums, squares)
-    }
-
-    fn features(&self, x: &[f64], out: &mut [f64]) {
-        out[0] = 1.0;
-        let (framed, squares) = out[1..].split_at_mut(self.dimensions());
-        self.frame.apply(x, framed);
-        for (square, value) in squares.iter_mut().zip(framed) {
-            *square = *value * *value;
-        }
-    }
-
-    fn ln_base(&self, _x: &[f64]) -> f64 {
-        0.0
     }
 
     fn log_partition(&self, stats: &[f64]) -> f64 {
@@ -198,6 +179,29 @@ impl Family for Diagonal {
             ln_partition += column.ln_partition();
         }
         ln_partition
+    }
+}
+
+impl Family for Diagonal {
+    fn dimensions(&self) -> usize {
+        self.prior.len()
+    }
+
+    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
+        self.frame.check(x)
+    }
+
+    fn features(&self, x: &[f64], out: &mut [f64]) {
+        out[0] = 1.0;
+        let (framed, squares) = out[1..].split_at_mut(self.dimensions());
+        self.frame.apply(x, framed);
+        for (square, value) in squares.iter_mut().zip(framed) {
+            *square = *value * *value;
+        }
+    }
+
+    fn ln_base(&self, _x: &[f64]) -> f64 {
+        0.0
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {

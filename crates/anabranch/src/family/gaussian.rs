@@ -18,9 +18,12 @@ use serde::{Deserialize, Serialize};
 use super::error::{PriorError, require_len};
 use super::frame::are_moments;
 use super::normal_inverse_wishart::{NormalInverseWishart, add_scatter, factor_or_repair};
+use super::profile;
 use super::student_t::StudentT;
 use super::type_two;
-use super::{DomainError, DrawNatural, EMPTY_COUNT, Family, Frame, Partition, Predictive, Summary, draw};
+use super::{
+    Conjugate, DomainError, DrawNatural, EMPTY_COUNT, Family, Frame, Partition, Predictive, Summary, draw,
+};
 use crate::batch::Batch;
 use crate::math::cholesky::{self, packed_len, row_start, with_scratch};
 use crate::math::special::{LN_2PI, ln_multigamma, multi_digamma};
@@ -155,40 +158,14 @@ impl Gaussian {
     }
 }
 
-impl Family for Gaussian {
-    fn dimensions(&self) -> usize {
-        self.frame.dimensions()
-    }
-
+impl Conjugate for Gaussian {
     fn n_features(&self) -> usize {
         1 + self.dimensions() + packed_len(self.dimensions())
-    }
-
-    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
-        self.frame.check(x)
     }
 
     fn admits(&self, stats: &[f64]) -> bool {
         let (sums, squares) = stats[1..].split_at(self.dimensions());
         are_moments(stats[0], sums, squares)
-    }
-
-    fn features(&self, x: &[f64], out: &mut [f64]) {
-        let d = self.dimensions();
-        out[0] = 1.0;
-        let (framed, mut squares) = out[1..].split_at_mut(d);
-        self.frame.apply(x, framed);
-        for (i, &value) in framed.iter().enumerate() {
-            let (row, rest) = squares.split_at_mut(d - i);
-            for (square, other) in row.iter_mut().zip(&framed[i..]) {
-                *square = value * other;
-            }
-            squares = rest;
-        }
-    }
-
-    fn ln_base(&self, _x: &[f64]) -> f64 {
-        0.0
     }
 
     fn log_partition(&self, stats: &[f64]) -> f64 {
@@ -218,6 +195,46 @@ impl Family for Gaussian {
                 0.5 * (ln_precision - d as f64 / posterior.kappa - dof * distance) + self.ln_row_constant;
             self.ln_partition_of(&posterior, stats[0])
         })
+    }
+}
+
+impl Family for Gaussian {
+    fn dimensions(&self) -> usize {
+        self.frame.dimensions()
+    }
+
+    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
+        self.frame.check(x)
+    }
+
+    fn features(&self, x: &[f64], out: &mut [f64]) {
+        let d = self.dimensions();
+        out[0] = 1.0;
+        let (framed, mut squares) = out[1..].split_at_mut(d);
+        self.frame.apply(x, framed);
+        for (i, &value) in framed.iter().enumerate() {
+            let (row, rest) = squares.split_at_mut(d - i);
+            for (square, other) in row.iter_mut().zip(&framed[i..]) {
+                *square = value * other;
+            }
+            squares = rest;
+        }
+    }
+
+    fn ln_base(&self, _x: &[f64]) -> f64 {
+        0.0
+    }
+
+    fn screen_len(&self) -> usize {
+        profile::n_features(self.dimensions())
+    }
+
+    fn screen_features(&self, features: &[f64], out: &mut [f64]) {
+        profile::features(self.dimensions(), features, out);
+    }
+
+    fn screen(&self, phi: &[f64], out: &mut [f64]) {
+        profile::parameters(self.dimensions(), phi, out);
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {

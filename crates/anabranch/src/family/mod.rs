@@ -20,13 +20,16 @@ mod draw;
 mod error;
 mod frame;
 mod gaussian;
+mod linear_gaussian;
 mod multinomial;
 mod natural;
 mod normal_inverse_wishart;
 mod poisson;
 mod product;
+mod profile;
 mod spherical;
 mod student_t;
+mod topic;
 mod type_two;
 
 pub use any::AnyFamily;
@@ -36,12 +39,14 @@ pub use diagonal::{Diagonal, NormalGamma};
 pub use error::{DomainError, PriorError};
 pub use frame::Frame;
 pub use gaussian::Gaussian;
+pub use linear_gaussian::LinearGaussian;
 pub use multinomial::Multinomial;
 pub use natural::DrawNatural;
 pub use normal_inverse_wishart::NormalInverseWishart;
 pub use poisson::Poisson;
 pub use product::{Block, Product};
 pub use spherical::{Spherical, SphericalPrior};
+pub use topic::Topic;
 
 /// Below this count a component is empty: its mean, a quotient of two such numbers, would be noise.
 const EMPTY_COUNT: f64 = 1e-250;
@@ -76,30 +81,19 @@ pub trait Predictive: Send + Sync {
     fn ln_density(&self, x: &[f64]) -> f64;
 }
 
-/// An exponential family with a conjugate prior.
+/// An exponential family with a conjugate prior, as far as its sums go: all that the central posterior, identification
+/// and the engine ask of a component, whatever its data are.
 ///
-/// `stats` is always `S = Σ_j π_j T(x_j)`, [`Family::n_features`] long, without the prior; all zeros is the prior.
-pub trait Family: Clone + std::fmt::Debug + Send + Sync + 'static {
-    /// Columns of a row.
-    fn dimensions(&self) -> usize;
-
+/// `stats` is always `S = Σ_j π_j T(x_j)`, [`Conjugate::n_features`] long, without the prior; all zeros is the prior.
+pub trait Conjugate: Clone + std::fmt::Debug + Send + Sync + 'static {
     /// Length of `T(x)`.
     fn n_features(&self) -> usize;
 
-    /// Checks that a row of finite numbers lies in the domain.
-    fn check(&self, x: &[f64]) -> Result<(), DomainError>;
-
-    /// False for statistics that no rows have and that would make a posterior improper (PROPER). What a file says passes
+    /// False for statistics that no data have and that would make a posterior improper (PROPER). What a file says passes
     /// through here before anything is computed from it.
     fn admits(&self, stats: &[f64]) -> bool {
         stats.iter().all(|s| s.is_finite()) && stats[0] >= 0.0
     }
-
-    /// Writes `T(x)`; `out[0]` is 1.
-    fn features(&self, x: &[f64], out: &mut [f64]);
-
-    /// `log h(x)`: the part of the log density that no parameter touches and that `φ · T(x)` does not hold.
-    fn ln_base(&self, x: &[f64]) -> f64;
 
     /// The log-partition function `A(η₀ + S)`, with the constants of every row: `A(S) − A(0) + Σ log h(x_j)` is the log
     /// marginal likelihood of whole rows in the units of the data, and `∂A/∂S = φ` entry by entry.
@@ -108,6 +102,21 @@ pub trait Family: Clone + std::fmt::Debug + Send + Sync + 'static {
     /// Writes the expected natural parameter `φ`, so that `E_q[log p(x|θ)] = φ · T(x) + log h(x)`, and returns
     /// `A(η₀ + S)`, which costs nothing more.
     fn expected_natural(&self, stats: &[f64], phi: &mut [f64]) -> f64;
+}
+
+/// A family whose data are dense rows of numbers: what mixtures are made of.
+pub trait Family: Conjugate {
+    /// Columns of a row.
+    fn dimensions(&self) -> usize;
+
+    /// Checks that a row of finite numbers lies in the domain.
+    fn check(&self, x: &[f64]) -> Result<(), DomainError>;
+
+    /// Writes `T(x)`; `out[0]` is 1.
+    fn features(&self, x: &[f64], out: &mut [f64]);
+
+    /// `log h(x)`: the part of the log density that no parameter touches and that `φ · T(x)` does not hold.
+    fn ln_base(&self, x: &[f64]) -> f64;
 
     /// The exact posterior predictive of a component with these statistics.
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive>;
@@ -131,6 +140,17 @@ pub trait Family: Clone + std::fmt::Debug + Send + Sync + 'static {
         self.embed(y, &mut b);
         a.iter().zip(&b).map(|(a, b)| (a - b).powi(2)).sum()
     }
+
+    /// Features of a bound on scores that is cheaper than the score; 0 when there is none.
+    fn screen_len(&self) -> usize {
+        0
+    }
+
+    /// Takes the features `T'(x)` of the bound from `T(x)`; the first is 1.
+    fn screen_features(&self, _features: &[f64], _out: &mut [f64]) {}
+
+    /// Writes parameters `φ'` of the bound: `φ' · T'(x) ≥ φ · T(x)` for every row.
+    fn screen(&self, _phi: &[f64], _out: &mut [f64]) {}
 
     /// The prior under which components with these statistics are more probable (a step of type-II maximum likelihood),
     /// or `None` when they cannot tell, as one component never can.

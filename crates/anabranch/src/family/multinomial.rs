@@ -15,7 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_positive, require_some};
 use super::natural::draw_ln_dirichlet;
-use super::{DomainError, DrawNatural, Family, Partition, Predictive, Summary, counts, draw, type_two};
+use super::{
+    Conjugate, DomainError, DrawNatural, Family, Partition, Predictive, Summary, counts, draw, type_two,
+};
 use crate::batch::Batch;
 use crate::math::special::{digamma, ln_gamma, ln_gamma_ratio};
 
@@ -88,30 +90,13 @@ impl Multinomial {
     }
 }
 
-impl Family for Multinomial {
-    fn dimensions(&self) -> usize {
-        self.pseudo_counts.len()
-    }
-
+impl Conjugate for Multinomial {
     fn n_features(&self) -> usize {
         1 + self.dimensions()
     }
 
-    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
-        counts::check_counts(x)
-    }
-
     fn admits(&self, stats: &[f64]) -> bool {
         counts::are_sums(stats)
-    }
-
-    fn features(&self, x: &[f64], out: &mut [f64]) {
-        out[0] = 1.0;
-        out[1..].copy_from_slice(x);
-    }
-
-    fn ln_base(&self, x: &[f64]) -> f64 {
-        counts::ln_factorial(x.iter().sum()) - x.iter().map(|x| counts::ln_factorial(*x)).sum::<f64>()
     }
 
     fn log_partition(&self, stats: &[f64]) -> f64 {
@@ -127,6 +112,25 @@ impl Family for Multinomial {
         let (constant, rest) = phi.split_at_mut(1);
         constant[0] = 0.0;
         counts::dirichlet_natural(self.posterior(stats), rest)
+    }
+}
+
+impl Family for Multinomial {
+    fn dimensions(&self) -> usize {
+        self.pseudo_counts.len()
+    }
+
+    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
+        counts::check_counts(x)
+    }
+
+    fn features(&self, x: &[f64], out: &mut [f64]) {
+        out[0] = 1.0;
+        out[1..].copy_from_slice(x);
+    }
+
+    fn ln_base(&self, x: &[f64]) -> f64 {
+        counts::ln_factorial(x.iter().sum()) - x.iter().map(|x| counts::ln_factorial(*x)).sum::<f64>()
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {

@@ -8,7 +8,7 @@ use super::Family;
 pub trait DrawNatural: Family {
     /// Draws `θ` given the statistics and writes its natural parameter: `log p(x | θ) = φ · T(x) + log h(x)`, exactly.
     ///
-    /// The mean of the draws is what [`Family::expected_natural`] writes.
+    /// The mean of the draws is what [`Conjugate::expected_natural`](super::Conjugate::expected_natural) writes.
     fn draw_natural(&self, stats: &[f64], rng: &mut dyn Rng, phi: &mut [f64]);
 }
 

@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len, require_positive, require_some};
 use super::natural::LEAST_LN;
-use super::{DomainError, DrawNatural, Family, Partition, Predictive, Summary, counts, draw, type_two};
+use super::{
+    Conjugate, DomainError, DrawNatural, Family, Partition, Predictive, Summary, counts, draw, type_two,
+};
 use crate::batch::Batch;
 use crate::math::special::{digamma, ln_gamma, ln_gamma_ratio};
 
@@ -94,30 +96,13 @@ impl Poisson {
     }
 }
 
-impl Family for Poisson {
-    fn dimensions(&self) -> usize {
-        self.shape.len()
-    }
-
+impl Conjugate for Poisson {
     fn n_features(&self) -> usize {
         1 + self.dimensions()
     }
 
-    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
-        counts::check_counts(x)
-    }
-
     fn admits(&self, stats: &[f64]) -> bool {
         counts::are_sums(stats)
-    }
-
-    fn features(&self, x: &[f64], out: &mut [f64]) {
-        out[0] = 1.0;
-        out[1..].copy_from_slice(x);
-    }
-
-    fn ln_base(&self, x: &[f64]) -> f64 {
-        -x.iter().map(|x| counts::ln_factorial(*x)).sum::<f64>()
     }
 
     fn log_partition(&self, stats: &[f64]) -> f64 {
@@ -134,6 +119,25 @@ impl Family for Poisson {
             ln_partition += column.ln_partition();
         }
         ln_partition
+    }
+}
+
+impl Family for Poisson {
+    fn dimensions(&self) -> usize {
+        self.shape.len()
+    }
+
+    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
+        counts::check_counts(x)
+    }
+
+    fn features(&self, x: &[f64], out: &mut [f64]) {
+        out[0] = 1.0;
+        out[1..].copy_from_slice(x);
+    }
+
+    fn ln_base(&self, x: &[f64]) -> f64 {
+        -x.iter().map(|x| counts::ln_factorial(*x)).sum::<f64>()
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {

@@ -11,7 +11,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len, require_some};
-use super::{AnyFamily, DomainError, DrawNatural, Family, Partition, Predictive, Summary};
+use super::{AnyFamily, Conjugate, DomainError, DrawNatural, Family, Partition, Predictive, Summary};
 use crate::math::cholesky::with_scratch;
 
 /// Columns and the family that describes them.
@@ -106,37 +106,13 @@ impl Block {
     }
 }
 
-impl Family for Product {
-    fn dimensions(&self) -> usize {
-        self.dimensions
-    }
-
+impl Conjugate for Product {
     fn n_features(&self) -> usize {
         self.n_features
     }
 
-    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
-        self.blocks.iter().try_for_each(|block| {
-            let result = block.with_columns(x, |row| block.family.check(row));
-            result.map_err(|error| DomainError { column: block.columns[error.column], ..error })
-        })
-    }
-
     fn admits(&self, stats: &[f64]) -> bool {
         self.parts(stats).all(|(block, part)| block.family.admits(part))
-    }
-
-    fn features(&self, x: &[f64], out: &mut [f64]) {
-        let mut rest = out;
-        for block in &self.blocks {
-            let (part, after) = rest.split_at_mut(block.family.n_features());
-            block.with_columns(x, |row| block.family.features(row, part));
-            rest = after;
-        }
-    }
-
-    fn ln_base(&self, x: &[f64]) -> f64 {
-        self.blocks.iter().map(|block| block.with_columns(x, |row| block.family.ln_base(row))).sum()
     }
 
     fn log_partition(&self, stats: &[f64]) -> f64 {
@@ -152,6 +128,32 @@ impl Family for Product {
             rest = after;
         }
         ln_partition
+    }
+}
+
+impl Family for Product {
+    fn dimensions(&self) -> usize {
+        self.dimensions
+    }
+
+    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
+        self.blocks.iter().try_for_each(|block| {
+            let result = block.with_columns(x, |row| block.family.check(row));
+            result.map_err(|error| DomainError { column: block.columns[error.column], ..error })
+        })
+    }
+
+    fn features(&self, x: &[f64], out: &mut [f64]) {
+        let mut rest = out;
+        for block in &self.blocks {
+            let (part, after) = rest.split_at_mut(block.family.n_features());
+            block.with_columns(x, |row| block.family.features(row, part));
+            rest = after;
+        }
+    }
+
+    fn ln_base(&self, x: &[f64]) -> f64 {
+        self.blocks.iter().map(|block| block.with_columns(x, |row| block.family.ln_base(row))).sum()
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {

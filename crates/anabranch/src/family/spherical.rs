@@ -20,7 +20,9 @@ use super::error::{PriorError, require_len, require_positive, require_real};
 use super::frame::are_moments;
 use super::student_t::StudentT;
 use super::type_two;
-use super::{DomainError, DrawNatural, EMPTY_COUNT, Family, Frame, Partition, Predictive, Summary, draw};
+use super::{
+    Conjugate, DomainError, DrawNatural, EMPTY_COUNT, Family, Frame, Partition, Predictive, Summary, draw,
+};
 use crate::batch::Batch;
 use crate::math::special::{LN_2PI, digamma, ln_gamma};
 
@@ -164,34 +166,15 @@ impl Spherical {
     }
 }
 
-impl Family for Spherical {
-    fn dimensions(&self) -> usize {
-        self.frame.dimensions()
-    }
-
+impl Conjugate for Spherical {
     fn n_features(&self) -> usize {
         2 + self.dimensions()
-    }
-
-    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
-        self.frame.check(x)
     }
 
     fn admits(&self, stats: &[f64]) -> bool {
         let (sums, square) = stats[1..].split_at(self.dimensions());
         // One sum holds the squares of all columns.
         are_moments(stats[0], sums, &[square[0] / self.dimensions() as f64])
-    }
-
-    fn features(&self, x: &[f64], out: &mut [f64]) {
-        out[0] = 1.0;
-        let (framed, square) = out[1..].split_at_mut(self.dimensions());
-        self.frame.apply(x, framed);
-        square[0] = framed.iter().map(|value| value * value).sum();
-    }
-
-    fn ln_base(&self, _x: &[f64]) -> f64 {
-        0.0
     }
 
     fn log_partition(&self, stats: &[f64]) -> f64 {
@@ -211,6 +194,27 @@ impl Family for Spherical {
         let ln_precision = digamma(posterior.a) - posterior.b.ln();
         phi[0] = 0.5 * (d as f64 * (ln_precision - 1.0 / posterior.kappa) - square) + self.ln_row_constant;
         self.ln_partition_of(&posterior, stats[0])
+    }
+}
+
+impl Family for Spherical {
+    fn dimensions(&self) -> usize {
+        self.frame.dimensions()
+    }
+
+    fn check(&self, x: &[f64]) -> Result<(), DomainError> {
+        self.frame.check(x)
+    }
+
+    fn features(&self, x: &[f64], out: &mut [f64]) {
+        out[0] = 1.0;
+        let (framed, square) = out[1..].split_at_mut(self.dimensions());
+        self.frame.apply(x, framed);
+        square[0] = framed.iter().map(|value| value * value).sum();
+    }
+
+    fn ln_base(&self, _x: &[f64]) -> f64 {
+        0.0
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {

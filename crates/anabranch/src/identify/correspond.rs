@@ -7,8 +7,8 @@
 //!
 //! Components that the worker started from keep their ids; only those born after its snapshot are in question.
 
-use super::{Correspondence, gains, solve};
-use crate::family::Family;
+use super::{Correspondence, Labels, gains, match_components};
+use crate::family::Conjugate;
 use crate::posterior::{Component, Evidence, Posterior};
 use crate::process::Process;
 
@@ -31,10 +31,12 @@ pub struct Found {
     pub solved: bool,
 }
 
-/// Finds where the components that a worker opened from version `base` belong in the current posterior.
-pub fn correspond<F: Family, P: Process>(
+/// Finds where the components that a worker opened from version `base` belong in the current posterior; `mass` is the weight
+/// of its minibatch.
+pub fn correspond<F: Conjugate, P: Process>(
     current: &Posterior<F, P>,
     base: u64,
+    mass: f64,
     new: &[Evidence],
     identification: Identification,
 ) -> Found {
@@ -46,7 +48,9 @@ pub fn correspond<F: Family, P: Process>(
     let ids: Vec<_> = since.iter().map(|component| component.id()).collect();
     let correspondence = match identification {
         Identification::ByPosition => Correspondence::by_position(new.len(), &ids),
-        Identification::Optimal => Correspondence::from_matching(&match_evidence(current, &since, new), &ids),
+        Identification::Optimal => {
+            Correspondence::from_matching(&match_evidence(current, base, &since, mass, new), &ids)
+        }
     };
     Found {
         correspondence: correspondence.expect("ids are distinct and a matching is one-to-one"),
@@ -54,26 +58,35 @@ pub fn correspond<F: Family, P: Process>(
     }
 }
 
-fn match_evidence<F: Family, P: Process>(
+fn match_evidence<F: Conjugate, P: Process>(
     current: &Posterior<F, P>,
+    base: u64,
     since: &[&Component],
+    mass: f64,
     new: &[Evidence],
 ) -> Vec<Option<usize>> {
-    let (family, process) = (current.family(), current.process());
-    let score = |evidence: &Evidence| family.log_partition(&evidence.stats) + process.score(&evidence.labels);
+    let family = current.family();
     let empty = family.log_partition(&vec![0.0; family.n_features()]);
     let mut joined = Evidence::empty(family.n_features());
-    let gains = gains(
+    let likelihood = gains(
         new,
         since,
-        score,
-        |component| component.expectation(family).log_partition + process.score(&component.evidence().labels),
+        |evidence| family.log_partition(&evidence.stats),
+        |component| component.expectation(family).log_partition,
         |evidence, component| {
             joined.clone_from(evidence);
             joined.absorb(component.evidence());
-            score(&joined)
+            family.log_partition(&joined.stats)
         },
         empty,
     );
-    solve(&gains)
+    let of = |component: &Component| component.evidence().labels;
+    let known = current.components().iter().filter(|component| component.born() <= base);
+    let labels = Labels {
+        new: &new.iter().map(|evidence| evidence.labels).collect::<Vec<_>>(),
+        since: &since.iter().map(|component| of(component)).collect::<Vec<_>>(),
+        rest: &known.map(|component| of(component)).collect::<Vec<_>>(),
+        observations: current.mass() + mass,
+    };
+    match_components(current.process(), &likelihood, labels).0
 }

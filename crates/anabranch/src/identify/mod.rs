@@ -4,15 +4,17 @@
 //! σ* = argmax_σ  Σ_k A(η̃_k^σ) + E^σ[log p(z)]        gains → assignment → correspondence
 //! ```
 //!
-//! Nothing here knows a family or a process: [`gains`] takes scores, [`solve`] matches, [`Correspondence`] keeps the
-//! promise that no two components go to one place. The derivation is in the README beside this file.
+//! Nothing here knows a family or a process: [`gains`] takes scores, [`solve`] matches, [`match_components`] does so for each
+//! tangent of a process, [`Correspondence`] keeps the promise that no two components go to one place. The derivation is in the README beside this file.
 
 mod assignment;
 mod correspond;
 mod correspondence;
 mod gain;
+mod tangent;
 
 pub use assignment::{Gains, solve};
 pub use correspond::{Found, Identification, correspond};
 pub use correspondence::{ComponentId, Correspondence, CorrespondenceError, Target};
 pub use gain::gains;
+pub use tangent::{Labels, match_components};

@@ -13,15 +13,13 @@
 use std::borrow::Cow;
 
 use super::birth::Births;
-use super::blocks::Blocks;
+use super::labels::Labels;
 use super::merge::Overlapping;
 use super::mixture::Workspace;
 use super::{Increment, Settings};
 use crate::batch::Batch;
 use crate::family::Family;
 use crate::math::log_sum_exp::log_sum_exp;
-use crate::math::product::{responsibilities_times_rows, rows_times_parameters};
-use crate::math::softmax::softmax_rows;
 use crate::math::special::{digamma, ln_gamma};
 use crate::posterior::{Evidence, Posterior};
 use crate::process::{LabelStatistics, Process};
@@ -43,8 +41,6 @@ pub(super) struct Ascent<'a, F: Family, P: Process> {
     batch: &'a Batch,
     pub(super) memory: &'a mut Workspace,
     columns: Vec<Column>,
-    /// Where the responsibilities are not 0, once that has been found worth knowing.
-    blocks: Option<Blocks>,
 }
 
 impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
@@ -54,17 +50,24 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         memory.phi.clear();
         memory.ln_weights.clear();
         let mut columns = Vec::with_capacity(posterior.components().len());
+        let mut known = Vec::with_capacity(posterior.components().len());
         for (ix, component) in posterior.components().iter().enumerate() {
             let mass = posterior.process().existing_mass(&component.evidence().labels);
             if mass > 0.0 {
-                let expectation = component.expectation(posterior.family());
-                memory.phi.extend_from_slice(&expectation.phi);
-                memory.ln_weights.push(digamma(mass));
-                columns.push(Column { known: Some(ix), mass, log_partition: expectation.log_partition });
+                let log_partition = component.expectation(posterior.family()).log_partition;
+                known.push((&**component, digamma(mass)));
+                columns.push(Column { known: Some(ix), mass, log_partition });
             }
         }
-        let mut ascent = Self { posterior: Cow::Borrowed(posterior), batch, memory, columns, blocks: None };
-        ascent.assign();
+        let skipped = memory.screen.assign(&mut memory.labels, &memory.features, &known, posterior.family());
+        let mut ascent = Self { posterior: Cow::Borrowed(posterior), batch, memory, columns };
+        if !skipped {
+            for (component, ln_weight) in known {
+                ascent.memory.phi.extend_from_slice(&component.expectation(posterior.family()).phi);
+                ascent.memory.ln_weights.push(ln_weight);
+            }
+            ascent.assign();
+        }
         ascent.forget_untouched();
         ascent
     }
@@ -72,7 +75,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
     /// For each row, `log Σ_k exp(ψ(m_k) + E[log p(x|θ_k)])` over the known components, without `log h`: what the E-step
     /// normalises by, and less than the log of the exact density.
     pub(super) fn ln_explained(&self) -> &[f64] {
-        &self.memory.ln_totals
+        self.memory.labels.ln_totals()
     }
 
     pub(super) fn posterior(&self) -> &Posterior<F, P> {
@@ -94,9 +97,8 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
 
     /// `log Σ_k m_k p(x | component k)` over the known components that the row prefers, with their exact densities.
     pub(super) fn ln_density_of_known(&self, row: usize, closest: usize) -> f64 {
-        let k = self.columns.len();
         let mut order: Vec<(f64, &Column)> =
-            self.memory.responsibilities[row * k..(row + 1) * k].iter().copied().zip(&self.columns).collect();
+            self.memory.labels.row(row).map(|(ix, probability)| (probability, &self.columns[ix])).collect();
         if closest < order.len() {
             order.select_nth_unstable_by(closest, |a, b| b.0.total_cmp(&a.0));
         }
@@ -112,84 +114,146 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         self.batch.weights().map_or(1.0, |weights| weights[row])
     }
 
-    /// Merges pairs of columns, all of which are new, for which that raises the objective of `horizon` times the data.
-    /// Returns how many ended.
-    pub(super) fn merge(&mut self, horizon: f64) -> usize {
+    /// Pairs `(keep, end)` of columns, all of which are new, whose merges raise the objective of `horizon` times the data.
+    pub(super) fn mergeable(&self, horizon: f64) -> Vec<(usize, usize)> {
         debug_assert!(self.columns.iter().all(|column| column.known.is_none()));
-        let pairs = Overlapping {
+        Overlapping {
             family: self.posterior.family(),
             process: self.posterior.process(),
             totals: &self.memory.sums,
             phi: &self.memory.phi,
-            responsibilities: &self.memory.responsibilities,
+            labels: &self.memory.labels.by_component(self.columns.len()),
             row_weight: &|row| self.weight(row),
+            observations: self.batch.mass(),
             horizon,
         }
-        .pairs();
+        .pairs()
+    }
+
+    /// Merges pairs of columns.
+    pub(super) fn merge(&mut self, pairs: &[(usize, usize)]) {
         let mut living = vec![true; self.columns.len()];
-        for (keep, end) in &pairs {
+        let mut into = vec![None; self.columns.len()];
+        let f = self.n_features();
+        for (keep, end) in pairs {
             living[*end] = false;
-            for row in self.memory.responsibilities.chunks_exact_mut(self.columns.len()) {
-                row[*keep] += row[*end];
-            }
-            let f = self.n_features();
+            into[*end] = Some(*keep);
             for i in 0..f {
                 self.memory.sums[keep * f + i] += self.memory.sums[end * f + i];
             }
         }
+        self.memory.labels.join(&into);
         self.keep(&living);
         self.maximise();
-        pairs.len()
+    }
+
+    /// Tries to do without each of the smallest columns, of `at_most` so many rows: its rows choose among the others, and it
+    /// ends if that raises the objective of `horizon` times the data. Two small pieces of several clusters keep each other alive where no merge of the two would be right.
+    /// Returns how many ended.
+    pub(super) fn dissolve(&mut self, smallest: usize, at_most: f64, horizon: f64) -> usize {
+        let f = self.n_features();
+        let counts: Vec<f64> = self.memory.sums.iter().step_by(f).copied().collect();
+        let mut order: Vec<usize> = (0..counts.len()).filter(|ix| counts[*ix] <= at_most).collect();
+        order.sort_by(|a, b| counts[*a].total_cmp(&counts[*b]));
+        let mut living = vec![true; counts.len()];
+        for ix in order.into_iter().take(smallest) {
+            if living.iter().filter(|lives| **lives).count() > 1 && self.try_without(ix, &living, horizon) {
+                living[ix] = false;
+            }
+        }
+        let ended = living.iter().filter(|lives| !**lives).count();
+        if ended > 0 {
+            self.keep(&living);
+            self.maximise();
+        }
+        ended
+    }
+
+    /// Gives the rows of one column to the others if that raises the objective; parameters of the others stay as they were.
+    fn try_without(&mut self, end: usize, living: &[bool], horizon: f64) -> bool {
+        let (k, f) = (self.columns.len(), self.n_features());
+        let memory = &mut *self.memory;
+        let rows: Vec<usize> =
+            (0..self.batch.n_rows()).filter(|row| memory.labels.row(*row).any(|(ix, _)| ix == end)).collect();
+        let features: Vec<f64> =
+            rows.iter().flat_map(|row| &memory.features[row * f..(row + 1) * f]).copied().collect();
+        let ln_weights: Vec<f64> = (0..k)
+            .map(|ix| if ix != end && living[ix] { memory.ln_weights[ix] } else { f64::NEG_INFINITY })
+            .collect();
+        let mut without = Labels::default();
+        without.assign(&features, &memory.phi, &ln_weights, f);
+        // Sums of the columns that gain or lose, and the entropy of the rows, before and after.
+        let mut after = memory.sums.clone();
+        let (mut touched, mut entropy) = (vec![false; k], 0.0);
+        let entropy_of = |p: f64| if p > 0.0 { -p * p.ln() } else { 0.0 };
+        for (ix, row) in rows.iter().enumerate() {
+            let weight = self.batch.weights().map_or(1.0, |weights| weights[*row]);
+            let x = &features[ix * f..(ix + 1) * f];
+            let mut add = |column: usize, share: f64| {
+                touched[column] = true;
+                let sums = &mut after[column * f..(column + 1) * f];
+                sums.iter_mut().zip(x).for_each(|(sum, value)| *sum += weight * share * value);
+            };
+            for (column, probability) in memory.labels.row(*row) {
+                add(column, -probability);
+                entropy -= weight * entropy_of(probability);
+            }
+            for (column, probability) in without.row(ix) {
+                add(column, probability);
+                entropy += weight * entropy_of(probability);
+            }
+        }
+        let family = self.posterior.family();
+        let mut gain = horizon * entropy;
+        let mut grown = vec![0.0; f];
+        for ix in (0..k).filter(|ix| touched[*ix]) {
+            let (mass, range) = (self.columns[ix].mass, ix * f..(ix + 1) * f);
+            let mut of = |stats: &[f64]| {
+                grown.iter_mut().zip(stats).for_each(|(grown, s)| *grown = horizon * s);
+                family.log_partition(&grown) + ln_gamma(mass + grown[0].max(0.0))
+            };
+            let nothing = self.columns[ix].log_partition + ln_gamma(mass);
+            let left = if ix == end { nothing } else { of(&after[range.clone()]) };
+            gain += left - of(&memory.sums[range]);
+        }
+        if gain.is_nan() || gain <= 0.0 {
+            return false;
+        }
+        memory.sums = after;
+        for (ix, row) in rows.iter().enumerate() {
+            memory.labels.copy_row(*row, &without, ix);
+        }
+        true
+    }
+
+    pub(super) fn n_columns(&self) -> usize {
+        self.columns.len()
     }
 
     pub(super) fn n_features(&self) -> usize {
         self.posterior.family().n_features()
     }
 
-    /// The E-step from the parameters and weights at hand.
+    /// The E-step over all columns, from the parameters and weights at hand.
     fn assign(&mut self) {
-        let (n, k, f) = (self.batch.n_rows(), self.columns.len(), self.n_features());
+        let f = self.n_features();
         let memory = &mut *self.memory;
-        if let Some(blocks) = &mut self.blocks {
-            blocks.assign(memory, k, f);
-            return;
-        }
-        memory.ln_totals.clear();
-        memory.ln_totals.resize(n, f64::NEG_INFINITY);
-        memory.responsibilities.clear();
-        memory.responsibilities.resize(n * k, 0.0);
-        if k == 0 {
-            return;
-        }
-        rows_times_parameters(&memory.features, &memory.phi, f, &mut memory.responsibilities);
-        for row in memory.responsibilities.chunks_exact_mut(k) {
-            for (score, ln_weight) in row.iter_mut().zip(&memory.ln_weights) {
-                *score += ln_weight;
-            }
-        }
-        softmax_rows(&mut memory.responsibilities, k, &mut memory.ln_totals);
+        memory.labels.assign(&memory.features, &memory.phi, &memory.ln_weights, f);
     }
 
     /// Drops the columns of components that no row can belong to, so that the ascent never looks at them again.
     fn forget_untouched(&mut self) {
-        let k = self.columns.len();
-        let mut touched = vec![false; k];
-        for row in self.memory.responsibilities.chunks_exact(k.max(1)) {
-            for (flag, r) in touched.iter_mut().zip(row) {
-                *flag |= *r > 0.0;
-            }
-        }
+        let touched = self.memory.labels.touched(self.columns.len());
         self.keep(&touched);
     }
 
-    /// Keeps the flagged columns of the responsibilities and sums; parameters are stale afterwards.
+    /// Keeps the flagged columns of the labels and sums; parameters are stale afterwards.
     fn keep(&mut self, flags: &[bool]) {
         let k = flags.len();
         let kept: Vec<usize> = (0..k).filter(|&ix| flags[ix]).collect();
         if kept.len() == k {
             return;
         }
-        self.blocks = None;
         let f = self.n_features();
         if self.memory.sums.len() == k * f {
             for (to, from) in kept.iter().enumerate() {
@@ -197,14 +261,9 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             }
             self.memory.sums.truncate(kept.len() * f);
         }
-        let responsibilities = &mut self.memory.responsibilities;
-        for row in 0..self.batch.n_rows() {
-            for (to, from) in kept.iter().enumerate() {
-                // Never overtakes: the target lies at or before every source that is still to be read.
-                responsibilities[row * kept.len() + to] = responsibilities[row * k + from];
-            }
-        }
-        responsibilities.truncate(self.batch.n_rows() * kept.len());
+        let mut names = vec![None; k];
+        kept.iter().enumerate().for_each(|(to, from)| names[*from] = Some(to));
+        self.memory.labels.rename(&names);
         self.columns = kept.iter().map(|&ix| self.columns[ix].clone()).collect();
     }
 
@@ -213,41 +272,33 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         if births.n_components == 0 {
             return;
         }
-        let (n, old, new) = (self.batch.n_rows(), self.columns.len(), births.n_components);
-        let width = old + new;
-        let mut wider = vec![0.0; n * width];
-        for row in 0..n {
-            wider[row * width..row * width + old]
-                .copy_from_slice(&self.memory.responsibilities[row * old..(row + 1) * old]);
-        }
+        let old = self.columns.len();
         for novel in &births.novel {
-            let row = &mut wider[novel.row * width..(novel.row + 1) * width];
             let share = if old == 0 { 1.0 } else { novel.probability };
-            row[..old].iter_mut().for_each(|r| *r *= 1.0 - share);
-            row[old + novel.component] = share;
+            self.memory.labels.open(novel.row, old + novel.component, share);
         }
-        self.memory.responsibilities = wider;
-        self.blocks = None;
         let family = self.posterior.family();
         let log_partition = family.log_partition(&vec![0.0; family.n_features()]);
         let labels = self.posterior.components().iter().map(|c| &c.evidence().labels);
-        let mass = self.posterior.process().new_mass(labels);
-        self.columns.resize(width, Column { known: None, mass, log_partition });
+        let mass = self.posterior.process().candidate_mass(labels);
+        self.columns.resize(old + births.n_components, Column { known: None, mass, log_partition });
         self.refresh();
     }
 
     /// Alternates E- and M-steps until the objective stands still; ends after an M-step, with one consistent state.
     ///
-    /// The first E-step looks at everything. Where rows that stand together have no component in common with most others,
-    /// the further ones look only at what was not ruled out: the same coordinate ascent within those labels.
+    /// The first E-step looks at every component; the further ones at those that the first one left possible for a row: the
+    /// same coordinate ascent within those labels.
     pub(super) fn climb(&mut self, settings: &Settings, trace: &mut Vec<f64>) {
-        self.blocks = None;
+        let f = self.n_features();
         let enough = settings.absolute_tolerance * self.batch.mass();
         let mut last = f64::NEG_INFINITY;
         for iteration in 0..settings.max_iterations {
-            self.assign();
             if iteration == 0 {
-                self.blocks = Blocks::find(&self.memory.responsibilities, self.columns.len());
+                self.assign();
+            } else {
+                let memory = &mut *self.memory;
+                memory.labels.assign_again(&memory.features, &memory.phi, &memory.ln_weights, f);
             }
             self.accumulate();
             let entropy = self.entropy();
@@ -270,8 +321,8 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
     fn entropy(&self) -> f64 {
         let memory = &*self.memory;
         let ln_totals: f64 = match self.batch.weights() {
-            Some(weights) => memory.ln_totals.iter().zip(weights).map(|(l, w)| l * w).sum(),
-            None => memory.ln_totals.iter().sum(),
+            Some(weights) => memory.labels.ln_totals().iter().zip(weights).map(|(l, w)| l * w).sum(),
+            None => memory.labels.ln_totals().iter().sum(),
         };
         let scores: f64 = memory.phi.iter().zip(&memory.sums).map(|(a, b)| a * b).sum();
         let counts = memory.sums.iter().step_by(self.n_features());
@@ -284,11 +335,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         let memory = &mut *self.memory;
         memory.sums.clear();
         memory.sums.resize(k * f, 0.0);
-        let rows = if self.batch.weights().is_some() { &memory.weighted } else { &memory.features };
-        match &mut self.blocks {
-            Some(blocks) => blocks.accumulate(&memory.responsibilities, rows, k, f, &mut memory.sums),
-            None => responsibilities_times_rows(&memory.responsibilities, rows, f, &mut memory.sums),
-        }
+        memory.labels.accumulate(&memory.features, self.batch, f, &mut memory.sums);
     }
 
     /// The second half of the M-step: parameters and weights that maximise the objective given `Δ`. Returns the
@@ -342,11 +389,9 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
     pub(super) fn export(self) -> Increment {
         let (k, f) = (self.columns.len(), self.n_features());
         let mut labels = vec![LabelStatistics::default(); k];
-        for (row_ix, row) in self.memory.responsibilities.chunks_exact(k).enumerate() {
-            let weight = self.batch.weights().map_or(1.0, |w| w[row_ix]);
-            for (label, r) in labels.iter_mut().zip(row).filter(|(_, r)| **r > 0.0) {
-                label.observe(*r, weight);
-            }
+        for (row_ix, row) in self.memory.labels.rows().enumerate() {
+            let weight = self.weight(row_ix);
+            row.for_each(|(ix, probability)| labels[ix].observe(probability, weight));
         }
         let mut increment = Increment {
             base: self.posterior.version(),
@@ -375,10 +420,5 @@ fn fill_features<F: Family>(family: &F, batch: &Batch, memory: &mut Workspace) {
     memory.features.resize(batch.n_rows() * f, 0.0);
     for (row, out) in batch.rows().zip(memory.features.chunks_exact_mut(f)) {
         family.features(row, out);
-    }
-    memory.weighted.clear();
-    if let Some(weights) = batch.weights() {
-        let weighted = memory.features.chunks_exact(f).zip(weights);
-        memory.weighted.extend(weighted.flat_map(|(row, weight)| row.iter().map(move |v| v * weight)));
     }
 }

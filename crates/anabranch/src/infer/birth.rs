@@ -8,6 +8,7 @@
 //! one with probability proportional to its squared distance to the seeds so far. Seeding on all rows instead would
 //! reopen known clusters.
 
+use pulp::{Arch, Simd, WithSimd};
 use rand::{Rng, RngExt};
 
 use super::Settings;
@@ -15,11 +16,15 @@ use super::ascent::Ascent;
 use crate::batch::Batch;
 use crate::family::Family;
 use crate::math::draw::draw_proportional;
-use crate::math::product::rows_times_parameters;
+use crate::math::product::{rows_times_parameters, squared_distance};
+use crate::math::softmax::max_of;
 use crate::process::Process;
 
 /// Known components whose exact density is asked before a row counts as novel: those that its row of the E-step prefers.
 const CLOSEST: usize = 4;
+
+/// Products of points and centres that are held at a time: they stay in the cache.
+const PRODUCTS: usize = 32_768;
 
 /// Steps of k-means that let the seeds settle.
 const LLOYD_STEPS: usize = 10;
@@ -121,10 +126,7 @@ fn draw_seeds(points: &[f64], m: usize, max_new: usize, rng: &mut impl Rng) -> V
     for _ in 0..max_new.min(n) {
         let seed = &points[next * m..(next + 1) * m];
         centres.extend_from_slice(seed);
-        for (point, nearest) in points.chunks_exact(m).zip(&mut distance) {
-            let to_seed = point.iter().zip(seed).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
-            *nearest = nearest.min(to_seed);
-        }
+        Arch::new().dispatch(Nearer { points, seed, distance: &mut distance });
         match draw_proportional(&distance, rng) {
             Some(ix) => next = ix,
             None => break,
@@ -133,23 +135,45 @@ fn draw_seeds(points: &[f64], m: usize, max_new: usize, rng: &mut impl Rng) -> V
     centres
 }
 
+/// Lowers each point's squared distance to the nearest seed to that of one more seed.
+struct Nearer<'a> {
+    points: &'a [f64],
+    seed: &'a [f64],
+    distance: &'a mut [f64],
+}
+
+impl WithSimd for Nearer<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        for (point, nearest) in self.points.chunks_exact(self.seed.len()).zip(self.distance) {
+            *nearest = nearest.min(squared_distance(simd, point, self.seed));
+        }
+    }
+}
+
 /// For each point the centre with the smallest `|c|²/2 − c·x`, which is the nearest one.
 fn join_nearest(points: &[f64], centres: &[f64], m: usize, nearest: &mut Vec<usize>) {
     let k = centres.len() / m;
     let half_norms: Vec<f64> =
         centres.chunks_exact(m).map(|c| 0.5 * c.iter().map(|v| v * v).sum::<f64>()).collect();
-    let mut products = vec![0.0; points.len() / m * k];
-    rows_times_parameters(points, centres, m, &mut products);
     nearest.clear();
-    nearest.extend(products.chunks_exact(k).map(|row| {
-        let mut best = (0, f64::INFINITY);
-        for (centre, (product, half_norm)) in row.iter().zip(&half_norms).enumerate() {
-            if half_norm - product < best.1 {
-                best = (centre, half_norm - product);
-            }
-        }
-        best.0
-    }));
+    let mut products = Vec::new();
+    for some in points.chunks((PRODUCTS / k).max(1) * m) {
+        products.resize(some.len() / m * k, 0.0);
+        rows_times_parameters(some, centres, m, &mut products);
+        Arch::new().dispatch(
+            #[inline(always)]
+            || {
+                nearest.extend(products.chunks_exact_mut(k).map(|row| {
+                    row.iter_mut().zip(&half_norms).for_each(|(product, half_norm)| *product -= half_norm);
+                    let best = max_of(row);
+                    row.iter().position(|closeness| *closeness == best).unwrap_or(0)
+                }));
+            },
+        );
+    }
 }
 
 fn move_to_means(points: &[f64], nearest: &[usize], m: usize, centres: &mut [f64]) {

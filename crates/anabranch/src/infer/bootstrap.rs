@@ -13,12 +13,12 @@ use rand::Rng;
 use std::sync::Arc;
 
 use super::ascent::Ascent;
-use super::{Increment, Settings, Workspace, birth, mixture, upkeep};
+use super::{Increment, Settings, Workspace, birth, upkeep};
 use crate::batch::Batch;
 use crate::family::{Family, Partition};
 use crate::identify::ComponentId;
 use crate::posterior::{Component, Evidence, Posterior};
-use crate::process::{LabelStatistics, Process};
+use crate::process::{LabelStatistics, Population, Process};
 
 /// Rows of the first of the two stages.
 const SCOUT_ROWS: usize = 2500;
@@ -43,6 +43,13 @@ const LEAST_ROWS_PER_SEED: usize = 50;
 /// While more data are to come, merges must still be right with this many times the data: 1 loses small clusters beside large ones, 2 keeps clusters
 /// apart that differ by chance.
 const MERGE_HORIZON: f64 = std::f64::consts::SQRT_2;
+/// Where hardly any pieces merge, they are no pieces of a few clusters: the data have more structure than these rows can
+/// show, and more will come. Then merges must be right for this many times the data …
+const FAR_HORIZON: f64 = 4.0;
+/// … when fewer than one component in so many finds a partner at first.
+const RARE_MERGES: usize = 8;
+/// Small components that each round tries to do without.
+const DISSOLVED: usize = 16;
 /// Rounds at most; the rest is left to the stream.
 const MAX_ROUNDS: usize = 25;
 /// Iterations of the ascent between two looks at the prior and at merges.
@@ -196,6 +203,19 @@ struct Plan {
     seeds: usize,
 }
 
+/// Rows that are all there is, clustered under a given prior from so many seeds.
+pub(super) fn split_stage<F: Family, P: Process>(
+    prior: &Posterior<F, P>,
+    batch: &Batch,
+    settings: &Settings,
+    seeds: usize,
+    rng: &mut impl Rng,
+    workspace: &mut Workspace,
+) -> Bootstrap<F> {
+    let plan = Plan { choice: PriorChoice::Given, start: Start::Prior, outlook: Outlook::Everything, seeds };
+    stage(prior, batch, settings, plan, rng, workspace)
+}
+
 fn stage<F: Family, P: Process>(
     prior: &Posterior<F, P>,
     batch: &Batch,
@@ -205,6 +225,7 @@ fn stage<F: Family, P: Process>(
     workspace: &mut Workspace,
 ) -> Bootstrap<F> {
     let mut family = prior.family().clone();
+    let least = prior.process().least_count();
     let settings = Settings { max_new: seeds, max_iterations: ITERATIONS_PER_ROUND, ..settings.clone() };
     let mut births = birth::propose(&Ascent::start(prior, batch, workspace), &settings, rng);
     // Rows of the same piece stand together: then most components are impossible for most blocks of rows.
@@ -220,12 +241,14 @@ fn stage<F: Family, P: Process>(
     }
     let mut rounds = 0;
     let mut settled = start == Start::Prior;
+    let mut horizon = outlook.merge_horizon();
+    let mut first_merges = outlook == Outlook::MoreToCome;
     // What there is at first are pieces; when no two of them merge any more, they are clusters.
     let mut partition = Partition::Pieces;
     while rounds < MAX_ROUNDS {
         rounds += 1;
         ascent.climb(&settings, &mut Vec::new());
-        let mut changed = ascent.empty_surplus(mixture::MIN_NEW_COUNT) > 0;
+        let mut changed = ascent.empty_surplus(least) > 0;
         if changed {
             ascent.climb(&settings, &mut Vec::new());
         }
@@ -237,7 +260,16 @@ fn stage<F: Family, P: Process>(
         if !settled {
             continue;
         }
-        changed |= ascent.merge(outlook.merge_horizon()) > 0;
+        let mut pairs = ascent.mergeable(horizon);
+        if std::mem::take(&mut first_merges) && pairs.len() * RARE_MERGES < ascent.n_columns() {
+            horizon = FAR_HORIZON;
+            pairs = ascent.mergeable(horizon);
+        }
+        ascent.merge(&pairs);
+        changed |= !pairs.is_empty();
+        if !changed && partition == Partition::Clusters {
+            changed |= ascent.dissolve(DISSOLVED, upkeep::enough_to_tell(&family), horizon) > 0;
+        }
         match (changed, partition) {
             (true, _) => {}
             (false, Partition::Pieces) => partition = Partition::Clusters,
@@ -249,7 +281,7 @@ fn stage<F: Family, P: Process>(
         refit_prior(&mut ascent, &mut family, Partition::Clusters, STEPS);
     }
     ascent.climb(&settings, &mut Vec::new());
-    while ascent.empty_surplus(mixture::MIN_NEW_COUNT) > 0 {
+    while ascent.empty_surplus(least) > 0 {
         ascent.climb(&settings, &mut Vec::new());
     }
     let increment = ascent.export();
@@ -258,19 +290,20 @@ fn stage<F: Family, P: Process>(
 }
 
 /// The collapsed evidence lower bound of `horizon` times the rows, up to terms of the rows alone.
-fn objective<F: Family, P: Process>(family: &F, process: &P, increment: &Increment, horizon: f64) -> f64 {
+pub(super) fn objective<F: Family, P: Process>(
+    family: &F,
+    process: &P,
+    increment: &Increment,
+    horizon: f64,
+) -> f64 {
     let empty = family.log_partition(&vec![0.0; family.n_features()]);
-    let of = |evidence: &Evidence| {
+    let labels: Vec<LabelStatistics> = increment.new.iter().map(|e| e.labels.scaled(horizon)).collect();
+    let all = Population::of(&labels, horizon * increment.mass);
+    let of = |(evidence, labels): (&Evidence, &LabelStatistics)| {
         let stats: Vec<f64> = evidence.stats.iter().map(|s| horizon * s).collect();
-        let LabelStatistics { log_p_empty, expected_count, label_entropy } = evidence.labels;
-        let labels = LabelStatistics {
-            log_p_empty: horizon * log_p_empty,
-            expected_count: horizon * expected_count,
-            label_entropy: horizon * label_entropy,
-        };
-        family.log_partition(&stats) - empty + process.score(&labels) + labels.label_entropy
+        family.log_partition(&stats) - empty + process.score(labels, all) + labels.label_entropy
     };
-    increment.new.iter().map(of).sum()
+    process.normaliser(all) + increment.new.iter().zip(&labels).map(of).sum::<f64>()
 }
 
 /// Re-estimates the prior from the components that are large enough to tell; returns how far it went.

@@ -12,12 +12,17 @@
 //! A merge is final while the stream goes on, so it must be right for more than the rows at hand: it is judged as if there
 //! were `horizon` times the data. A true difference grows with the data, a difference by chance does not outgrow the prior.
 
+use super::labels::ByComponent;
 use crate::family::Family;
 use crate::math::product::rows_times_parameters;
-use crate::process::{LabelStatistics, Process};
+use crate::process::{LabelStatistics, Population, Process};
 
 /// Partners that are tried for each component: the ones that explain its rows best.
 const PARTNERS: usize = 6;
+
+/// The smallest components are tried with each other: what they expect of a row is still so vague that any large component
+/// seems to explain it better.
+const SMALLEST: usize = 12;
 
 /// Components whose partners are looked up in one matrix product.
 const BLOCK: usize = 256;
@@ -30,10 +35,12 @@ pub(super) struct Overlapping<'a, F, P> {
     pub(super) totals: &'a [f64],
     /// Expected natural parameter of each component.
     pub(super) phi: &'a [f64],
-    /// Rows × components.
-    pub(super) responsibilities: &'a [f64],
+    /// The rows of each component.
+    pub(super) labels: &'a ByComponent,
     /// How many data a row stands for.
     pub(super) row_weight: &'a dyn Fn(usize) -> f64,
+    /// Weight of the data.
+    pub(super) observations: f64,
     /// Times the data that a merge must be right for.
     pub(super) horizon: f64,
 }
@@ -66,7 +73,7 @@ impl<F: Family, P: Process> Overlapping<'_, F, P> {
         pairs.into_iter().map(|pair| (pair.keep, pair.end)).collect()
     }
 
-    /// For each component, the others under which its rows are likeliest.
+    /// For each component, the others under which its rows are likeliest; and all pairs of the smallest.
     fn candidates(&self) -> Vec<Pair> {
         let f = self.family.n_features();
         let k = self.totals.len() / f;
@@ -90,6 +97,13 @@ impl<F: Family, P: Process> Overlapping<'_, F, P> {
                 }));
             }
         }
+        let mut by_size: Vec<usize> = (0..k).collect();
+        by_size.sort_by(|a, b| self.totals[a * f].total_cmp(&self.totals[b * f]));
+        let smallest = &by_size[..SMALLEST.min(k)];
+        for (ix, a) in smallest.iter().enumerate() {
+            let others = smallest[ix + 1..].iter();
+            pairs.extend(others.map(|b| Pair { keep: *a.min(b), end: *a.max(b), gain: 0.0 }));
+        }
         pairs.sort_by_key(|pair| (pair.keep, pair.end));
         pairs.dedup_by_key(|pair| (pair.keep, pair.end));
         pairs
@@ -107,8 +121,12 @@ impl<F: Family, P: Process> Overlapping<'_, F, P> {
         let empty = self.family.log_partition(&vec![0.0; a.len()]);
         let likelihood = self.family.log_partition(&joined) + empty - alone[pair.keep] - alone[pair.end];
         // The entropy only falls, so certain labels are the most that the other terms can give: most pairs end here.
+        // What the last of them added is what its end takes away: the tangent at one fewer is exact.
+        let all =
+            Population { observations: self.horizon * self.observations, occupied: alone.len() as f64 - 1.0 };
         let score = |count: f64, log_p_empty: f64| {
-            self.process.score(&LabelStatistics { log_p_empty, expected_count: count, label_entropy: 0.0 })
+            let stats = LabelStatistics { log_p_empty, expected_count: count, label_entropy: 0.0 };
+            self.process.score(&stats, all)
         };
         let certain = |count: f64| score(count, f64::NEG_INFINITY);
         let at_most = certain(joined[0]) - certain(a[0]) - certain(b[0]);
@@ -124,17 +142,13 @@ impl<F: Family, P: Process> Overlapping<'_, F, P> {
 
     /// What the rows say of the labels of the two, and of both as one.
     fn labels(&self, pair: &Pair) -> [LabelStatistics; 3] {
-        let k = self.totals.len() / self.family.n_features();
         let mut labels = [LabelStatistics::default(); 3];
-        for (row_ix, row) in self.responsibilities.chunks_exact(k).enumerate() {
-            let (a, b) = (row[pair.keep], row[pair.end]);
-            if a + b > 0.0 {
-                let weight = self.horizon * (self.row_weight)(row_ix);
-                labels[0].observe(a, weight);
-                labels[1].observe(b, weight);
-                labels[2].observe(a + b, weight);
-            }
-        }
+        self.labels.of_pair(pair.keep, pair.end, |row, a, b| {
+            let weight = self.horizon * (self.row_weight)(row);
+            labels[0].observe(a, weight);
+            labels[1].observe(b, weight);
+            labels[2].observe(a + b, weight);
+        });
         labels
     }
 }

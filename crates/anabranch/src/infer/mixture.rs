@@ -4,24 +4,22 @@ use rand::Rng;
 
 use super::ascent::Ascent;
 use super::birth;
+use super::labels::Labels;
+use super::skip::Screen;
 use super::{Increment, Settings};
 use crate::batch::Batch;
 use crate::family::Family;
 use crate::posterior::Posterior;
 use crate::process::Process;
 
-/// A new component that ends with less than this many rows is emptied back into the others.
-pub(super) const MIN_NEW_COUNT: f64 = 1.0;
-
 /// Memory that one worker reuses from minibatch to minibatch.
 #[derive(Debug, Default)]
 pub struct Workspace {
     pub(super) features: Vec<f64>,
-    pub(super) weighted: Vec<f64>,
     pub(super) phi: Vec<f64>,
-    pub(super) responsibilities: Vec<f64>,
+    pub(super) labels: Labels,
+    pub(super) screen: Screen,
     pub(super) sums: Vec<f64>,
-    pub(super) ln_totals: Vec<f64>,
     pub(super) ln_weights: Vec<f64>,
     pub(super) stats: Vec<f64>,
 }
@@ -66,7 +64,7 @@ pub fn infer<F: Family, P: Process>(
     ascent.open(&births);
     ascent.climb(settings, &mut report.objective);
     loop {
-        let emptied = ascent.empty_surplus(MIN_NEW_COUNT);
+        let emptied = ascent.empty_surplus(posterior.process().least_count());
         report.emptied += emptied;
         if emptied == 0 {
             break;

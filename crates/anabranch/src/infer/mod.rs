@@ -4,14 +4,23 @@
 
 mod ascent;
 mod birth;
-mod blocks;
 mod bootstrap;
+mod features;
+mod labels;
 mod merge;
 mod mixture;
+mod model;
+mod skip;
+mod split;
+mod topics;
 pub mod upkeep;
 
 pub use bootstrap::{Bootstrap, Outlook, PriorChoice, bootstrap};
+pub use features::FeatureSettings;
 pub use mixture::{InferenceReport, Workspace, infer};
+pub use model::Inference;
+
+pub use topics::TopicSettings;
 
 use serde::{Deserialize, Serialize};
 

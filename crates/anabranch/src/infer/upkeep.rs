@@ -3,13 +3,12 @@
 //! Nothing here changes a posterior. Each function looks at a snapshot and says what could be better; the engine makes
 //! journal entries of it.
 
+use super::labels::Labels;
 use super::merge::Overlapping;
 use super::{Increment, Workspace, mixture};
 use crate::batch::Batch;
 use crate::family::{Family, Partition};
 use crate::identify::ComponentId;
-use crate::math::product::rows_times_parameters;
-use crate::math::softmax::softmax_rows;
 use crate::math::special::digamma;
 use crate::posterior::{Evidence, Posterior};
 use crate::process::Process;
@@ -54,9 +53,7 @@ pub fn merges<F: Family, P: Process>(
 ) -> Vec<(ComponentId, ComponentId)> {
     let family = posterior.family();
     let f = family.n_features();
-    let living: Vec<usize> = (0..posterior.components().len())
-        .filter(|ix| posterior.process().existing_mass(&posterior.components()[*ix].evidence().labels) > 0.0)
-        .collect();
+    let living = living(posterior);
     let mut ids: Vec<ComponentId> = living.iter().map(|ix| posterior.components()[*ix].id()).collect();
     let mut totals: Vec<f64> = Vec::with_capacity(ids.len() * f);
     let mut phi: Vec<f64> = Vec::with_capacity(ids.len() * f);
@@ -64,7 +61,7 @@ pub fn merges<F: Family, P: Process>(
         totals.extend_from_slice(&component.evidence().stats);
         phi.extend_from_slice(&component.expectation(family).phi);
     }
-    let mut responsibilities = responsibilities(posterior, sample, &phi, &living);
+    let mut labels = labels(posterior, sample, &phi, &living);
     let row_weight = posterior.mass() / sample.n_rows() as f64;
     let mut merged = Vec::new();
     for _ in 0..MERGE_ROUNDS {
@@ -73,8 +70,9 @@ pub fn merges<F: Family, P: Process>(
             process: posterior.process(),
             totals: &totals,
             phi: &phi,
-            responsibilities: &responsibilities,
+            labels: &labels.by_component(ids.len()),
             row_weight: &|_| row_weight,
+            observations: posterior.mass(),
             horizon,
         }
         .pairs();
@@ -83,22 +81,24 @@ pub fn merges<F: Family, P: Process>(
         }
         let k = ids.len();
         let mut stays = vec![true; k];
+        let mut into = vec![None; k];
         for &(keep, end) in &pairs {
             stays[end] = false;
+            into[end] = Some(keep);
             merged.push((ids[end], ids[keep]));
             for i in 0..f {
                 totals[keep * f + i] += totals[end * f + i];
             }
             family.expected_natural(&totals[keep * f..(keep + 1) * f], &mut phi[keep * f..(keep + 1) * f]);
-            for row in responsibilities.chunks_exact_mut(k) {
-                row[keep] += row[end];
-            }
         }
+        labels.join(&into);
+        let mut next = 0..;
+        let names: Vec<Option<usize>> =
+            stays.iter().map(|stays| if *stays { next.next() } else { None }).collect();
+        labels.rename(&names);
         retain_chunks(&mut ids, 1, &stays);
         retain_chunks(&mut totals, f, &stays);
         retain_chunks(&mut phi, f, &stays);
-        let columns: Vec<bool> = std::iter::repeat_n(&stays, sample.n_rows()).flatten().copied().collect();
-        retain_chunks(&mut responsibilities, 1, &columns);
     }
     merged
 }
@@ -113,14 +113,31 @@ fn retain_chunks<T: Copy>(values: &mut Vec<T>, len: usize, flags: &[bool]) {
     values.truncate(to * len);
 }
 
+/// Positions of the components that rows can belong to.
+fn living<F: Family, P: Process>(posterior: &Posterior<F, P>) -> Vec<usize> {
+    let mass = |ix: usize| posterior.process().existing_mass(&posterior.components()[ix].evidence().labels);
+    (0..posterior.components().len()).filter(|ix| mass(*ix) > 0.0).collect()
+}
+
+/// The labels of these rows, and the position in the posterior of each component that they name.
+pub(super) fn labels_of<F: Family, P: Process>(
+    posterior: &Posterior<F, P>,
+    rows: &Batch,
+) -> (Labels, Vec<usize>) {
+    let living = living(posterior);
+    let expected = |ix: &usize| &posterior.components()[*ix].expectation(posterior.family()).phi;
+    let phi: Vec<f64> = living.iter().flat_map(expected).copied().collect();
+    (labels(posterior, rows, &phi, &living), living)
+}
+
 /// One E-step of the sample on these components.
-fn responsibilities<F: Family, P: Process>(
+fn labels<F: Family, P: Process>(
     posterior: &Posterior<F, P>,
     sample: &Batch,
     phi: &[f64],
     components: &[usize],
-) -> Vec<f64> {
-    let (family, k) = (posterior.family(), components.len());
+) -> Labels {
+    let family = posterior.family();
     let f = family.n_features();
     let ln_weights: Vec<f64> = components
         .iter()
@@ -130,16 +147,9 @@ fn responsibilities<F: Family, P: Process>(
     for (row, out) in sample.rows().zip(features.chunks_exact_mut(f)) {
         family.features(row, out);
     }
-    let mut scores = vec![0.0; sample.n_rows() * k];
-    if k == 0 {
-        return scores;
-    }
-    rows_times_parameters(&features, phi, f, &mut scores);
-    for row in scores.chunks_exact_mut(k) {
-        row.iter_mut().zip(&ln_weights).for_each(|(score, weight)| *score += weight);
-    }
-    softmax_rows(&mut scores, k, &mut vec![0.0; sample.n_rows()]);
-    scores
+    let mut labels = Labels::default();
+    labels.assign(&features, phi, &ln_weights, f);
+    labels
 }
 
 /// What rows that were absorbed long ago say to the posterior of today: evidence for known components alone.
@@ -169,7 +179,7 @@ mod tests {
 
     use super::*;
     use crate::central::{Absorb, BatchId, Entry, Fold};
-    use crate::family::Gaussian;
+    use crate::family::{Conjugate, Gaussian};
     use crate::identify::Target;
     use crate::process::{Bound, Dirichlet, LabelStatistics};
 

@@ -7,7 +7,12 @@
 //! ```
 //!
 //! The factor `U` is upper triangular in the same layout, so that a row of it is contiguous and every inner loop below
-//! runs along one.
+//! runs along one. Matrices of 14 to 24 rows are inverted in whole vectors instead: there the rows of a triangle are too
+//! short for a loop each, and long enough for vectors.
+
+use pulp::{Arch, Simd, WithSimd};
+
+use super::product::add_scaled;
 
 /// Numbers in the upper triangle of a `D × D` matrix.
 pub const fn packed_len(dimensions: usize) -> usize {
@@ -99,6 +104,10 @@ pub fn multiply_lower(dimensions: usize, factor: &[f64], w: &mut [f64]) {
 
 /// Replaces the factor `U` by the packed inverse `M⁻¹ = U⁻¹ U⁻ᵀ`. `row_buffer` has at least D entries.
 pub fn invert_from_factor(dimensions: usize, factor: &mut [f64], row_buffer: &mut [f64]) {
+    if Square::suits(dimensions) {
+        Arch::new().dispatch(Invert { dimensions, factor });
+        return;
+    }
     invert_triangle(dimensions, factor, row_buffer);
     // (M⁻¹)_ij = Σ_{k ≥ j} V_ik V_jk with V = U⁻¹ needs nothing that was overwritten before it.
     for i in 0..dimensions {
@@ -131,6 +140,89 @@ fn invert_triangle(dimensions: usize, factor: &mut [f64], row_buffer: &mut [f64]
                 *value += scale * other;
             }
             below_start += len - k;
+        }
+    }
+}
+
+/// Rows and columns of a [`Square`]: a multiple of every vector's length.
+const SIDE: usize = 24;
+/// Rows are worked on from a multiple of this on: zeros before the diagonal do no harm.
+const STEP: usize = 8;
+
+/// Rows from which on padding pays.
+const LEAST: usize = 14;
+
+/// A matrix of up to [`SIDE`] rows on the stack, each padded with zeros.
+struct Square([[f64; SIDE]; SIDE]);
+
+impl Square {
+    /// Smaller ones are done before the padding is filled, larger ones have long rows.
+    fn suits(dimensions: usize) -> bool {
+        (LEAST..=SIDE).contains(&dimensions)
+    }
+
+    #[inline(always)]
+    fn unpack(dimensions: usize, packed: &[f64]) -> Self {
+        let mut square = Self([[0.0; SIDE]; SIDE]);
+        let mut start = 0;
+        for (row, out) in square.0[..dimensions].iter_mut().enumerate() {
+            let len = dimensions - row;
+            out[row..dimensions].copy_from_slice(&packed[start..start + len]);
+            start += len;
+        }
+        square
+    }
+}
+
+/// `out += share · row`, from the vectors that hold `column` on. Lengths that the compiler knows leave no loop.
+#[inline(always)]
+fn add_from<S: Simd>(simd: S, column: usize, share: f64, row: &[f64; SIDE], out: &mut [f64; SIDE]) {
+    match column / STEP {
+        0 => add_scaled(simd, share, &row[..], &mut out[..]),
+        1 => add_scaled(simd, share, &row[STEP..], &mut out[STEP..]),
+        _ => add_scaled(simd, share, &row[2 * STEP..], &mut out[2 * STEP..]),
+    }
+}
+
+/// [`invert_from_factor`] in whole vectors: `V = U⁻¹` from the bottom row up, then `M⁻¹ = Σ_k v_k v_kᵀ` over the columns
+/// of `V`.
+struct Invert<'a> {
+    dimensions: usize,
+    factor: &'a mut [f64],
+}
+
+impl WithSimd for Invert<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { dimensions, factor } = self;
+        // Row by row, from the bottom, `U` becomes `V`.
+        let Square(mut v) = Square::unpack(dimensions, factor);
+        let mut columns = [[0.0; SIDE]; SIDE];
+        for row in (0..dimensions).rev() {
+            let (head, below) = v[row..dimensions].split_first_mut().expect("the row is there");
+            let mut sum = [0.0; SIDE];
+            for (column, known) in (row + 1..).zip(&*below) {
+                add_from(simd, column, head[column], known, &mut sum);
+            }
+            let inverse_pivot = 1.0 / head[row];
+            for column in row + 1..dimensions {
+                head[column] = -inverse_pivot * sum[column];
+                columns[column][row] = head[column];
+            }
+            head[row] = inverse_pivot;
+            columns[row][row] = inverse_pivot;
+        }
+        let mut start = 0;
+        for row in 0..dimensions {
+            let len = dimensions - row;
+            let mut sum = [0.0; SIDE];
+            for column in row..dimensions {
+                add_from(simd, row, v[row][column], &columns[column], &mut sum);
+            }
+            factor[start..start + len].copy_from_slice(&sum[row..dimensions]);
+            start += len;
         }
     }
 }
@@ -193,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_matrix_times_its_inverse_is_the_identity() {
-        for dimensions in [1, 2, 3, 8, 20] {
+        for dimensions in [1, 2, 3, 7, 8, 9, 16, 20, 24, 25] {
             let matrix = positive_definite(dimensions);
             let mut inverse = vec![0.0; packed_len(dimensions)];
             factor(dimensions, &matrix, &mut inverse).unwrap();

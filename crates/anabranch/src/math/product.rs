@@ -2,6 +2,7 @@
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
+use pulp::{Simd, as_arrays};
 
 /// `out (n × k) = rows (n × f) · parameters (k × f)ᵀ`.
 pub fn rows_times_parameters(rows: &[f64], parameters: &[f64], n_features: usize, out: &mut [f64]) {
@@ -36,8 +37,54 @@ pub fn responsibilities_times_rows(
     );
 }
 
+/// `Σ_i a_i b_i`, in four registers of partial sums that do not wait for each other.
+#[inline(always)]
+pub(crate) fn dot<S: Simd>(simd: S, a: &[f64], b: &[f64]) -> f64 {
+    let ((a, a_tail), (b, b_tail)) = (S::as_simd_f64s(a), S::as_simd_f64s(b));
+    let ((a_fours, a_rest), (b_fours, b_rest)) = (as_arrays::<4, _>(a), as_arrays::<4, _>(b));
+    let mut sums = [simd.splat_f64s(0.0); 4];
+    for (a, b) in a_fours.iter().zip(b_fours) {
+        for i in 0..4 {
+            sums[i] = simd.mul_add_e_f64s(a[i], b[i], sums[i]);
+        }
+    }
+    for (a, b) in a_rest.iter().zip(b_rest) {
+        sums[0] = simd.mul_add_e_f64s(*a, *b, sums[0]);
+    }
+    let (a, b) = (simd.partial_load_f64s(a_tail), simd.partial_load_f64s(b_tail));
+    sums[1] = simd.mul_add_e_f64s(a, b, sums[1]);
+    let sums = [simd.add_f64s(sums[0], sums[1]), simd.add_f64s(sums[2], sums[3])];
+    simd.reduce_sum_f64s(simd.add_f64s(sums[0], sums[1]))
+}
+
+/// `out += scale · row`.
+#[inline(always)]
+pub(crate) fn add_scaled<S: Simd>(simd: S, scale: f64, row: &[f64], out: &mut [f64]) {
+    let ((row, row_tail), (out, out_tail)) = (S::as_simd_f64s(row), S::as_mut_simd_f64s(out));
+    let scales = simd.splat_f64s(scale);
+    for (out, value) in out.iter_mut().zip(row) {
+        *out = simd.mul_add_e_f64s(scales, *value, *out);
+    }
+    out_tail.iter_mut().zip(row_tail).for_each(|(out, value)| *out += scale * value);
+}
+
+/// `|a − b|²`.
+#[inline(always)]
+pub(crate) fn squared_distance<S: Simd>(simd: S, a: &[f64], b: &[f64]) -> f64 {
+    let ((a, a_tail), (b, b_tail)) = (S::as_simd_f64s(a), S::as_simd_f64s(b));
+    let mut sum = simd.splat_f64s(0.0);
+    for (a, b) in a.iter().zip(b) {
+        let difference = simd.sub_f64s(*a, *b);
+        sum = simd.mul_add_e_f64s(difference, difference, sum);
+    }
+    let difference = simd.sub_f64s(simd.partial_load_f64s(a_tail), simd.partial_load_f64s(b_tail));
+    simd.reduce_sum_f64s(simd.mul_add_e_f64s(difference, difference, sum))
+}
+
 #[cfg(test)]
 mod tests {
+    use pulp::{Arch, WithSimd};
+
     use super::*;
 
     #[test]
@@ -60,6 +107,32 @@ mod tests {
                 let dot: f64 = (0..n).map(|row| scores[row * k + col] * rows[row * f + i]).sum();
                 assert!((dot - sums[col * f + i]).abs() < 1e-13);
             }
+        }
+    }
+
+    struct Check<'a>(&'a [f64], &'a mut [f64]);
+
+    impl WithSimd for Check<'_> {
+        type Output = (f64, f64);
+
+        fn with_simd<S: Simd>(self, simd: S) -> (f64, f64) {
+            let found = (dot(simd, self.0, self.1), squared_distance(simd, self.0, self.1));
+            add_scaled(simd, 2.5, self.0, self.1);
+            found
+        }
+    }
+
+    #[test]
+    fn products_of_two_rows_agree_with_loops() {
+        for len in [0, 1, 7, 8, 21, 32, 75] {
+            let a: Vec<f64> = (0..len).map(|i| (i as f64 * 0.37).sin()).collect();
+            let mut b: Vec<f64> = (0..len).map(|i| (i as f64 * 0.91).cos()).collect();
+            let product: f64 = (0..len).map(|i| a[i] * b[i]).sum();
+            let distance: f64 = (0..len).map(|i| (a[i] - b[i]).powi(2)).sum();
+            let sums: Vec<f64> = (0..len).map(|i| b[i] + 2.5 * a[i]).collect();
+            let found = Arch::new().dispatch(Check(&a, &mut b));
+            assert!((found.0 - product).abs() < 1e-13 && (found.1 - distance).abs() < 1e-13);
+            assert!(b.iter().zip(&sums).all(|(b, sum)| (b - sum).abs() < 1e-14));
         }
     }
 }

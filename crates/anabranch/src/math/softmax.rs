@@ -13,7 +13,7 @@ use pulp::Arch;
 pub const NEGLIGIBLE: f64 = 1e-12;
 
 /// ln of [`NEGLIGIBLE`]: entries this far below a row's maximum vanish.
-const LN_NEGLIGIBLE: f64 = -27.631021115928547;
+pub const LN_NEGLIGIBLE: f64 = -27.631021115928547;
 
 /// Replaces each row of `scores` (rows of `width` columns) by its softmax and writes `log Σ_k exp(score)` of each row.
 pub fn softmax_rows(scores: &mut [f64], width: usize, ln_totals: &mut [f64]) {
@@ -31,8 +31,12 @@ pub fn softmax_rows(scores: &mut [f64], width: usize, ln_totals: &mut [f64]) {
     );
 }
 
+/// One row of [`softmax_rows`], for loops that are under run-time dispatch already. A row of nothing has the total −∞.
 #[inline(always)]
-fn softmax_row(row: &mut [f64]) -> f64 {
+pub fn softmax_row(row: &mut [f64]) -> f64 {
+    if row.is_empty() {
+        return f64::NEG_INFINITY;
+    }
     let max = max_of(row);
     let mut lanes = [0.0_f64; 8];
     let mut chunks = row.chunks_exact_mut(8);
@@ -54,8 +58,9 @@ fn softmax_row(row: &mut [f64]) -> f64 {
     max + total.ln()
 }
 
+/// The largest value; −∞ of nothing.
 #[inline(always)]
-fn max_of(row: &[f64]) -> f64 {
+pub fn max_of(row: &[f64]) -> f64 {
     let mut lanes = [f64::NEG_INFINITY; 8];
     let mut chunks = row.chunks_exact(8);
     for chunk in &mut chunks {

@@ -1,6 +1,10 @@
 //! How good a clustering is: agreement with known labels, from counts of pairs of labels.
 
+mod coherence;
+
 use std::collections::BTreeMap;
+
+pub use coherence::coherence;
 
 /// Counts of (found label, true label), filled row by row.
 ///

@@ -4,9 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
-use crate::family::{Family, Predictive};
+use crate::family::{Conjugate, Family, Predictive};
 use crate::identify::ComponentId;
-use crate::process::LabelStatistics;
+use crate::process::{LabelStatistics, MassLaw};
 
 /// What some data say about one component: `Σ_j π_j T(x_j)` and the statistics of the labels, without any prior.
 ///
@@ -40,6 +40,17 @@ impl Evidence {
     }
 }
 
+impl MassLaw {
+    /// The mass that this evidence accounts for, of `mass` in all: the same, when MASS holds.
+    pub fn accounted<'a>(self, evidence: impl Iterator<Item = &'a Evidence>, mass: f64) -> f64 {
+        match self {
+            Self::Counts => evidence.map(|evidence| evidence.labels.expected_count).sum(),
+            Self::Features => evidence.map(|evidence| evidence.stats[0]).sum(),
+            Self::Overlapping => evidence.map(|evidence| evidence.labels.expected_count).fold(mass, f64::max),
+        }
+    }
+}
+
 /// Evidence of which a part will be replaced: by the same rows, looked at again with a better posterior.
 ///
 /// ```text
@@ -51,14 +62,6 @@ pub struct Layers {
     pub lasting: Evidence,
     /// What goes as its rows are learned from again.
     pub passing: Evidence,
-}
-
-impl Layers {
-    fn evidence(&self, share: f64) -> Evidence {
-        let mut evidence = self.passing.scaled(share);
-        evidence.absorb(&self.lasting);
-        evidence
-    }
 }
 
 /// What the E-step needs of a component; computed once per state of the component and shared by all readers.
@@ -75,10 +78,21 @@ pub struct Expectation {
 pub struct Component {
     id: ComponentId,
     born: u64,
-    evidence: Evidence,
-    layers: Option<Box<Layers>>,
+    /// What stays: all evidence, where none is to be replaced.
+    lasting: Evidence,
+    passing: Option<Passing>,
+    /// Both together, where there is something to be replaced; formed by whoever asks first.
+    whole: OnceLock<Evidence>,
     expectation: OnceLock<Expectation>,
+    screen: OnceLock<Vec<f64>>,
     predictive: OnceLock<Prepared>,
+}
+
+/// Evidence that is to be replaced, never changed until then, and the share of it that still counts.
+#[derive(Clone, Debug)]
+struct Passing {
+    evidence: Arc<Evidence>,
+    share: f64,
 }
 
 /// A predictive density that was prepared once.
@@ -94,32 +108,44 @@ impl std::fmt::Debug for Prepared {
 impl Component {
     /// A component that entry number `born` of the journal created.
     pub fn new(id: ComponentId, born: u64, evidence: Evidence) -> Self {
-        Self { id, born, evidence, layers: None, expectation: OnceLock::new(), predictive: OnceLock::new() }
+        Self {
+            id,
+            born,
+            lasting: evidence,
+            passing: None,
+            whole: OnceLock::new(),
+            expectation: OnceLock::new(),
+            screen: OnceLock::new(),
+            predictive: OnceLock::new(),
+        }
     }
 
     /// A component of which a part is to be replaced; `share` of that part still counts.
     pub fn layered(id: ComponentId, born: u64, layers: Layers, share: f64) -> Self {
-        let evidence = layers.evidence(share);
-        Self { layers: Some(Box::new(layers)), ..Self::new(id, born, evidence) }
+        let Layers { lasting, passing } = layers;
+        Self { passing: Some(Passing { evidence: Arc::new(passing), share }), ..Self::new(id, born, lasting) }
     }
 
     /// The same component with the layers that its evidence is made of; `None` when they make something else.
-    pub fn with_layers(mut self, layers: Layers, share: f64) -> Option<Self> {
+    pub fn with_layers(self, layers: Layers, share: f64) -> Option<Self> {
         // Sums that were made in another order differ by far less than this share.
         const ROUNDING: f64 = 1e-6;
-        let (made, stored) = (layers.evidence(share), &self.evidence);
+        let plausible = |evidence: &Evidence| {
+            let labels = &evidence.labels;
+            labels.expected_count >= 0.0 && labels.log_p_empty <= 0.0 && labels.label_entropy.is_finite()
+        };
+        let stored = self.evidence();
+        let same_length = layers.lasting.stats.len() == stored.stats.len()
+            && layers.passing.stats.len() == stored.stats.len();
+        if !(same_length && plausible(&layers.lasting) && plausible(&layers.passing)) {
+            return None;
+        }
+        let layered = Self::layered(self.id, self.born, layers, share);
+        let made = layered.evidence();
         let close = |a: f64, b: f64| a == b || (a - b).abs() <= ROUNDING * (1.0 + a.abs() + b.abs());
-        let fits = made.stats.len() == stored.stats.len()
-            && made.stats.iter().zip(&stored.stats).all(|(a, b)| close(*a, *b))
-            && close(made.labels.expected_count, stored.labels.expected_count)
-            && layers.lasting.labels.expected_count >= 0.0
-            && layers.passing.labels.expected_count >= 0.0
-            && layers.lasting.labels.log_p_empty <= 0.0
-            && layers.passing.labels.log_p_empty <= 0.0
-            && layers.lasting.labels.label_entropy.is_finite()
-            && layers.passing.labels.label_entropy.is_finite();
-        self.layers = Some(Box::new(layers));
-        fits.then_some(self)
+        let fits = made.stats.iter().zip(&stored.stats).all(|(a, b)| close(*a, *b))
+            && close(made.labels.expected_count, stored.labels.expected_count);
+        fits.then_some(layered)
     }
 
     /// The name it keeps for ever.
@@ -134,79 +160,109 @@ impl Component {
 
     /// What the data said so far.
     pub fn evidence(&self) -> &Evidence {
-        &self.evidence
+        let Some(Passing { evidence, share }) = &self.passing else { return &self.lasting };
+        self.whole.get_or_init(|| {
+            let mut whole = evidence.scaled(*share);
+            whole.absorb(&self.lasting);
+            whole
+        })
+    }
+
+    /// The part of the evidence that stays.
+    pub fn lasting(&self) -> &Evidence {
+        &self.lasting
+    }
+
+    /// The part of the evidence that is to be replaced, all of it.
+    pub fn passing(&self) -> Option<&Evidence> {
+        self.passing.as_ref().map(|passing| &*passing.evidence)
     }
 
     /// Expected number of data, `t`.
     pub fn expected_count(&self) -> f64 {
-        self.evidence.labels.expected_count
+        self.evidence().labels.expected_count
     }
 
     /// Expected natural parameter and log-partition under `family`'s prior.
-    pub fn expectation<F: Family>(&self, family: &F) -> &Expectation {
+    pub fn expectation<F: Conjugate>(&self, family: &F) -> &Expectation {
         self.expectation.get_or_init(|| {
             let mut phi = vec![0.0; family.n_features()];
-            let log_partition = family.expected_natural(&self.evidence.stats, &mut phi);
+            let log_partition = family.expected_natural(&self.evidence().stats, &mut phi);
             Expectation { phi, log_partition }
+        })
+    }
+
+    /// Parameters of the family's bound on the scores of this component.
+    pub fn screen<F: Family>(&self, family: &F) -> &[f64] {
+        self.screen.get_or_init(|| {
+            let mut screen = vec![0.0; family.screen_len()];
+            family.screen(&self.expectation(family).phi, &mut screen);
+            screen
         })
     }
 
     /// The posterior predictive density under `family`'s prior.
     pub fn predictive<F: Family>(&self, family: &F) -> &Arc<dyn Predictive> {
-        &self.predictive.get_or_init(|| Prepared(Arc::from(family.predictive(&self.evidence.stats)))).0
-    }
-
-    /// The part of the evidence that is to be replaced, and the rest.
-    pub fn layers(&self) -> Option<&Layers> {
-        self.layers.as_deref()
+        &self.predictive.get_or_init(|| Prepared(Arc::from(family.predictive(&self.evidence().stats)))).0
     }
 
     /// The component with more evidence; what was derived from the old evidence is forgotten.
     pub(crate) fn with_more(&self, increment: &Evidence) -> Self {
         let mut more = self.under_new_prior();
-        more.evidence.absorb(increment);
-        if let Some(layers) = &mut more.layers {
-            layers.lasting.absorb(increment);
-        }
+        more.lasting.absorb(increment);
         more
     }
 
     /// The component with all that another one holds, layer by layer.
     pub(crate) fn joined(&self, other: &Component, share: f64) -> Self {
-        if self.layers.is_none() && other.layers.is_none() {
-            return self.with_more(&other.evidence);
-        }
-        let (mut mine, theirs) = (self.split_layers(), other.split_layers());
-        mine.lasting.absorb(&theirs.lasting);
-        mine.passing.absorb(&theirs.passing);
-        Self::layered(self.id, self.born, mine, share)
-    }
-
-    fn split_layers(&self) -> Layers {
-        self.layers().cloned().unwrap_or_else(|| Layers {
-            lasting: self.evidence.clone(),
-            passing: Evidence::empty(self.evidence.stats.len()),
-        })
+        let mut joined = self.with_more(&other.lasting);
+        joined.passing = match (&self.passing, &other.passing) {
+            (None, None) => None,
+            (Some(one), None) | (None, Some(one)) => Some(Passing { evidence: one.evidence.clone(), share }),
+            (Some(mine), Some(theirs)) => {
+                let mut both = (*mine.evidence).clone();
+                both.absorb(&theirs.evidence);
+                Some(Passing { evidence: Arc::new(both), share })
+            }
+        };
+        joined
     }
 
     /// All evidence so far is to be replaced.
     pub(crate) fn to_be_replaced(&self) -> Self {
-        let passing = self.evidence.clone();
+        let passing = self.evidence().clone();
         let lasting = Evidence::empty(passing.stats.len());
         Self::layered(self.id, self.born, Layers { lasting, passing }, 1.0)
     }
 
     /// The component when only this share of what is to be replaced still counts; at 0 it is gone.
     pub(crate) fn with_share(&self, share: f64) -> Self {
-        match &self.layers {
-            Some(layers) if share > 0.0 => Self::layered(self.id, self.born, (**layers).clone(), share),
-            Some(layers) => Self::new(self.id, self.born, layers.lasting.clone()),
-            None => self.clone(),
+        let mut component = self.under_new_prior();
+        component.passing =
+            component.passing.filter(|_| share > 0.0).map(|passing| Passing { share, ..passing });
+        component
+    }
+
+    /// A part of the component: this share of everything, and the offset spread over the layers as the data are.
+    pub(crate) fn part(&self, id: ComponentId, born: u64, part: f64, offset: &[f64], share: f64) -> Self {
+        let count = self.expected_count();
+        let of = |evidence: &Evidence| {
+            let mut scaled = evidence.scaled(part);
+            let here = if count > 0.0 { evidence.labels.expected_count / count } else { 0.0 };
+            scaled.stats.iter_mut().zip(offset).for_each(|(s, offset)| *s += here * offset);
+            scaled
+        };
+        match self.passing() {
+            Some(passing) => {
+                let layers = Layers { lasting: of(&self.lasting), passing: of(passing) };
+                Self::layered(id, born, layers, share)
+            }
+            None => Self::new(id, born, of(&self.lasting)),
         }
     }
 
     /// The same evidence under another prior: derived quantities are forgotten.
     pub(crate) fn under_new_prior(&self) -> Self {
-        Self { layers: self.layers.clone(), ..Self::new(self.id, self.born, self.evidence.clone()) }
+        Self { passing: self.passing.clone(), ..Self::new(self.id, self.born, self.lasting.clone()) }
     }
 }

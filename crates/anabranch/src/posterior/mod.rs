@@ -1,19 +1,23 @@
 //! The central posterior as a reader sees it: an immutable snapshot with a version (`q_o` or `q_i` of the paper).
 
 mod component;
+mod features;
 mod predict;
 mod restore;
+mod topics;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use component::{Component, Evidence, Expectation, Layers};
+pub use features::{FeaturePredictor, RowFeatures};
 pub use predict::Predictor;
 pub use restore::{Parts, RestoreError};
+pub use topics::{Proportions, TopicPredictor, halves};
 
-use crate::family::Family;
+use crate::family::Conjugate;
 use crate::identify::ComponentId;
-use crate::process::Process;
+use crate::process::{MassLaw, Population, Process};
 
 /// A snapshot of the central posterior. Cheap to clone: components are shared.
 #[derive(Clone, Debug)]
@@ -27,7 +31,7 @@ pub struct Posterior<F, P> {
     pub(crate) pass: u32,
 }
 
-impl<F: Family, P: Process> Posterior<F, P> {
+impl<F: Conjugate, P: Process> Posterior<F, P> {
     /// The prior: no data, no components, version 0.
     pub fn prior(family: F, process: P) -> Self {
         Self {
@@ -76,9 +80,11 @@ impl<F: Family, P: Process> Posterior<F, P> {
         self.pass
     }
 
-    /// `Σ_k t_k`, which MASS says equals [`Posterior::mass`].
+    /// What the components account for, `Σ_k t_k` unless the process has another law, which MASS says equals
+    /// [`Posterior::mass`].
     pub fn expected_mass(&self) -> f64 {
-        self.components.iter().map(|c| c.expected_count()).sum()
+        let evidence = self.components.iter().map(|component| component.evidence());
+        self.process.mass_law().accounted(evidence, self.mass)
     }
 
     /// Components that hold at least one datum in expectation.
@@ -100,6 +106,21 @@ impl<F: Family, P: Process> Posterior<F, P> {
         self.components.binary_search_by_key(&id, |c| c.id()).ok()
     }
 
+    /// The same components under another process.
+    pub(crate) fn under<Q>(self, process: Q) -> Posterior<F, Q> {
+        let Self { version, family, components, redirects, mass, pass, .. } = self;
+        Posterior { version, family, process, components, redirects, mass, pass }
+    }
+
+    /// What is true of all components together.
+    pub fn population(&self) -> Population {
+        let labelled = match self.process.mass_law() {
+            MassLaw::Features => self.components.iter().map(|c| c.expected_count()).sum(),
+            MassLaw::Counts | MassLaw::Overlapping => self.mass,
+        };
+        Population::of(self.components.iter().map(|c| &c.evidence().labels), labelled)
+    }
+
     /// The collapsed evidence lower bound of everything absorbed, up to terms of the rows alone.
     ///
     /// ```text
@@ -107,12 +128,13 @@ impl<F: Family, P: Process> Posterior<F, P> {
     /// ```
     pub fn objective(&self) -> f64 {
         let empty = self.family.log_partition(&vec![0.0; self.family.n_features()]);
+        let all = self.population();
         let parts = self.components.iter().map(|c| {
             let labels = &c.evidence().labels;
             c.expectation(&*self.family).log_partition - empty
-                + self.process.score(labels)
+                + self.process.score(labels, all)
                 + labels.label_entropy
         });
-        parts.sum::<f64>() + self.process.normaliser(self.mass)
+        parts.sum::<f64>() + self.process.normaliser(all)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::{Component, Posterior};
-use crate::family::Family;
+use crate::family::Conjugate;
 use crate::identify::ComponentId;
 use crate::process::Process;
 
@@ -66,7 +66,7 @@ pub enum RestoreError {
 /// Sums of up to 1e12 counts in f64 differ by far less than this share.
 const MASS_ROUNDING: f64 = 1e-6;
 
-impl<F: Family, P: Process> Posterior<F, P> {
+impl<F: Conjugate, P: Process> Posterior<F, P> {
     /// Puts a posterior together and checks IDENT, PROPER and MASS.
     pub fn restore(parts: Parts<F, P>) -> Result<Self, RestoreError> {
         let Parts { version, family, process, components, redirects, mass } = parts;
@@ -117,7 +117,7 @@ impl<F: Family, P: Process> Posterior<F, P> {
     }
 }
 
-fn check<F: Family>(component: &Component, family: &F, version: u64) -> Result<(), RestoreError> {
+fn check<F: Conjugate>(component: &Component, family: &F, version: u64) -> Result<(), RestoreError> {
     let (id, evidence) = (component.id(), component.evidence());
     let (expected, found) = (family.n_features(), evidence.stats.len());
     if expected != found {

@@ -8,13 +8,69 @@
 //! The score depends on one component at a time; that is what turns identification into an assignment problem.
 
 use std::fmt::Debug;
-use std::ops::AddAssign;
+use std::ops::{AddAssign, RangeInclusive};
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
+mod any;
+mod beta;
+mod count;
 mod dirichlet;
+mod hierarchical;
+mod learn;
+mod parameter;
+mod pitman_yor;
 
-pub use dirichlet::{Bound, Dirichlet, DirichletError};
+pub use any::AnyProcess;
+pub use beta::Beta;
+pub use dirichlet::Dirichlet;
+pub use hierarchical::{Hierarchical, HierarchicalError};
+pub use parameter::Parameter;
+pub use pitman_yor::PitmanYor;
+
+/// Which lower bound of the term that a cluster's size adds a component is scored with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bound {
+    /// From the expected count alone, as published.
+    #[default]
+    Paper,
+    /// Conditional on being occupied at all: never looser than the published bound, from the same statistics.
+    Conditional,
+}
+
+/// Why there is no such process.
+#[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
+pub enum ProcessError {
+    /// The concentration is zero, negative, NaN or infinite.
+    #[error("concentration alpha = {alpha} is not a finite number above 0")]
+    Alpha {
+        /// The offending value.
+        alpha: f64,
+    },
+    /// The discount is negative, 1 or more, or NaN.
+    #[error("discount d = {discount} is not in [0, 1)")]
+    Discount {
+        /// The offending value.
+        discount: f64,
+    },
+    /// The concentration of a beta process is zero, negative, NaN or infinite.
+    #[error("concentration c = {concentration} is not a finite number above 0")]
+    Concentration {
+        /// The offending value.
+        concentration: f64,
+    },
+    /// The concentration is not above minus the discount.
+    #[error("concentration alpha = {alpha} is not above minus the discount, -{discount}")]
+    BelowDiscount {
+        /// The offending value.
+        alpha: f64,
+        /// The discount.
+        discount: f64,
+    },
+}
 
 /// What a component remembers of the labels of its data: three sums, which are added and never subtracted.
 ///
@@ -85,19 +141,93 @@ impl AddAssign for LabelStatistics {
     }
 }
 
+/// Which sums over the components make the mass of the data (MASS).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MassLaw {
+    /// Each datum belongs to one component: the expected counts `Σ t`.
+    Counts,
+    /// Labels belong to something else than what the mass counts, as the tables of a document do to its words: the first
+    /// sums `Σ S[0]` of the family.
+    Features,
+    /// Components share data: no sum is known, but none has more than there are.
+    Overlapping,
+}
+
+/// What is true of all components together: besides its own statistics, a score may look at this.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Population {
+    /// Number of data, `N`.
+    pub observations: f64,
+    /// Expected number of components that have data, `Σ_k (1 − e^{s_k})`.
+    pub occupied: f64,
+}
+
+impl Population {
+    /// The population of these components.
+    pub fn of<'a>(components: impl IntoIterator<Item = &'a LabelStatistics>, observations: f64) -> Self {
+        let occupied = components.into_iter().map(LabelStatistics::probability_occupied).sum();
+        Self { observations, occupied }
+    }
+
+    /// The same data in this many components.
+    pub fn with_occupied(self, occupied: f64) -> Self {
+        Self { occupied, ..self }
+    }
+}
+
 /// A prior on partitions whose expected log-probability has a lower bound that is a sum over components.
+///
+/// A term of all components together, such as their number, enters as a tangent that is a sum over components too. Each
+/// tangent is a bound; the population at which it touches is an argument.
 pub trait Process: Clone + Debug + Send + Sync + 'static {
     /// The term of one component; zero for a component without data.
-    fn score(&self, stats: &LabelStatistics) -> f64;
+    fn score(&self, stats: &LabelStatistics, all: Population) -> f64;
 
-    /// The constant `C` of the bound for this many observations. It does not depend on the correspondence.
-    fn normaliser(&self, n_observations: f64) -> f64;
+    /// The part of the bound that is no sum over components. For a given tangent it does not depend on the correspondence.
+    fn normaliser(&self, all: Population) -> f64;
 
     /// The mass `m_k` of a component with these statistics when the next datum chooses.
     fn existing_mass(&self, stats: &LabelStatistics) -> f64;
 
-    /// The mass of a component that does not exist yet, given all that do.
+    /// The mass of all components that do not exist yet, given those that do.
     fn new_mass<'a>(&self, components: impl Iterator<Item = &'a LabelStatistics>) -> f64;
+
+    /// What adds up to the mass of the data.
+    fn mass_law(&self) -> MassLaw {
+        MassLaw::Counts
+    }
+
+    /// The mass that a component which a minibatch tries to open starts with.
+    fn candidate_mass<'a>(&self, components: impl Iterator<Item = &'a LabelStatistics>) -> f64 {
+        self.new_mass(components)
+    }
+
+    /// A component that a minibatch opened is emptied back into the others when it holds less than this many data.
+    fn least_count(&self) -> f64 {
+        1.0
+    }
+
+    /// Numbers of components at which a tangent has to be tried, so that the best of all correspondences is found that
+    /// leave between `fewest` and `most` components occupied. One suffices where the number enters linearly.
+    fn tangents(&self, _fewest: f64, most: f64) -> RangeInclusive<u64> {
+        let last = most.floor().max(1.0) as u64;
+        last..=last
+    }
+
+    /// The process with the parameters that are to be learned estimated anew; `None` when there are none, or no data.
+    fn learned<'a>(
+        &self,
+        _components: impl Iterator<Item = &'a LabelStatistics>,
+        _observations: f64,
+    ) -> Option<Self> {
+        None
+    }
+
+    /// The whole lower bound on `E[log p(z)]` of these components.
+    fn bound(&self, components: &[LabelStatistics], observations: f64) -> f64 {
+        let all = Population::of(components, observations);
+        self.normaliser(all) + components.iter().map(|stats| self.score(stats, all)).sum::<f64>()
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Laws of the log-partition function: predictive ratios, gradients, sums of increments.
 
-use anabranch::family::{AnyFamily, Categorical, Family, Frame, Gaussian, NormalInverseWishart};
+use anabranch::family::{AnyFamily, Categorical, Conjugate, Family, Frame, Gaussian, NormalInverseWishart};
 
 use crate::cases::{self, cases, features_of, stats_of};
 

@@ -1,7 +1,7 @@
 //! The frame is a matter of precision only: densities and summaries in data units do not depend on it.
 
 use anabranch::batch::Batch;
-use anabranch::family::{AnyFamily, Diagonal, Family, Frame, Gaussian, Spherical};
+use anabranch::family::{AnyFamily, Conjugate, Diagonal, Family, Frame, Gaussian, Spherical};
 
 use crate::cases::{self, stats_of};
 

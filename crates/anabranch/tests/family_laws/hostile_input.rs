@@ -2,8 +2,8 @@
 
 use anabranch::batch::Batch;
 use anabranch::family::{
-    AnyFamily, Block, Family, Frame, Gaussian, NormalInverseWishart, Poisson, PriorError, Product, Spherical,
-    SphericalPrior,
+    AnyFamily, Block, Conjugate, Family, Frame, Gaussian, NormalInverseWishart, Poisson, PriorError, Product,
+    Spherical, SphericalPrior,
 };
 
 use crate::cases::{self, cases};

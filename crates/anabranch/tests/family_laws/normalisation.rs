@@ -1,6 +1,6 @@
 //! Predictive densities integrate, and predictive probabilities sum, to one.
 
-use anabranch::family::{AnyFamily, Family, Predictive};
+use anabranch::family::{AnyFamily, Conjugate, Family, Predictive};
 use anabranch_testkit::quadrature::{for_each_code_row, for_each_composition, integrate_line};
 use rand::SeedableRng;
 use rand_distr::{Distribution, StandardNormal};

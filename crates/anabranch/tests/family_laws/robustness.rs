@@ -2,8 +2,8 @@
 
 use anabranch::batch::Batch;
 use anabranch::family::{
-    AnyFamily, Bernoulli, Categorical, Diagonal, Family, Frame, Gaussian, Multinomial, NormalInverseWishart,
-    Poisson, Spherical,
+    AnyFamily, Bernoulli, Categorical, Conjugate, Diagonal, Family, Frame, Gaussian, Multinomial,
+    NormalInverseWishart, Poisson, Spherical,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;

@@ -1,6 +1,6 @@
 //! Samples follow the predictive, and summaries describe them.
 
-use anabranch::family::{AnyFamily, DrawNatural, Family, Frame, Gaussian, NormalInverseWishart};
+use anabranch::family::{AnyFamily, Conjugate, DrawNatural, Family, Frame, Gaussian, NormalInverseWishart};
 use anabranch_testkit::quadrature::integrate_interval;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;

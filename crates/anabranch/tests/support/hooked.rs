@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use anabranch::family::{Bernoulli, DomainError, Family, Predictive, Summary};
+use anabranch::family::{Bernoulli, Conjugate, DomainError, Family, Predictive, Summary};
 use rand::Rng;
 
 /// Which method of the family was called.
@@ -33,14 +33,25 @@ impl fmt::Debug for Hooked {
     }
 }
 
-impl Family for Hooked {
-    fn dimensions(&self) -> usize {
-        self.coins.dimensions()
-    }
-
+impl Conjugate for Hooked {
     fn n_features(&self) -> usize {
         (self.hook)(Call::NFeatures);
         self.coins.n_features()
+    }
+
+    fn log_partition(&self, stats: &[f64]) -> f64 {
+        (self.hook)(Call::LogPartition);
+        self.coins.log_partition(stats)
+    }
+
+    fn expected_natural(&self, stats: &[f64], phi: &mut [f64]) -> f64 {
+        self.coins.expected_natural(stats, phi)
+    }
+}
+
+impl Family for Hooked {
+    fn dimensions(&self) -> usize {
+        self.coins.dimensions()
     }
 
     fn check(&self, x: &[f64]) -> Result<(), DomainError> {
@@ -54,15 +65,6 @@ impl Family for Hooked {
 
     fn ln_base(&self, x: &[f64]) -> f64 {
         self.coins.ln_base(x)
-    }
-
-    fn log_partition(&self, stats: &[f64]) -> f64 {
-        (self.hook)(Call::LogPartition);
-        self.coins.log_partition(stats)
-    }
-
-    fn expected_natural(&self, stats: &[f64], phi: &mut [f64]) -> f64 {
-        self.coins.expected_natural(stats, phi)
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {

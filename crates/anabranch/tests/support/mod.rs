@@ -9,8 +9,8 @@ use anabranch::batch::Batch;
 use anabranch::central::{Absorb, BatchId, Entry, Fold};
 use anabranch::engine::BatchSource;
 use anabranch::family::{
-    AnyFamily, Bernoulli, Block, Categorical, Diagonal, Family, Gaussian, Multinomial, Poisson, Product,
-    Spherical,
+    AnyFamily, Bernoulli, Block, Categorical, Conjugate, Diagonal, Family, Gaussian, Multinomial, Poisson,
+    Product, Spherical,
 };
 use anabranch::identify::{ComponentId, Target};
 use anabranch::posterior::{Evidence, Posterior};
@@ -117,6 +117,7 @@ impl Numbered {
 }
 
 impl BatchSource for Numbered {
+    type Batch = Batch;
     type Error = BrokenSource;
 
     fn next(&mut self) -> Result<Option<(BatchId, Batch)>, BrokenSource> {
@@ -200,7 +201,7 @@ pub(crate) fn assert_holds<F: Family, P: Process>(fold: &Fold<F, P>, batches: &[
 }
 
 /// Every number of a posterior, bit for bit.
-pub(crate) fn fingerprint<F: Family, P: Process>(posterior: &Posterior<F, P>) -> Vec<u64> {
+pub(crate) fn fingerprint<F: Conjugate, P: Process>(posterior: &Posterior<F, P>) -> Vec<u64> {
     let mut bits = vec![posterior.version(), posterior.mass().to_bits()];
     for component in posterior.components() {
         let labels = component.evidence().labels;

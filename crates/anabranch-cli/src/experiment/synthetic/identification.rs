@@ -54,7 +54,8 @@ impl Timings {
                 infer::infer(start, &batch, &settings, &mut minibatch_rng(seed, id), &mut workspace);
             let current = central.snapshot();
             let clock = Instant::now();
-            let found = correspond(&current, increment.base, &increment.new, Identification::Optimal);
+            let found =
+                correspond(&current, increment.base, increment.mass, &increment.new, Identification::Optimal);
             let microseconds = clock.elapsed().as_secs_f64() * 1e6;
             matchings += usize::from(found.solved);
             central

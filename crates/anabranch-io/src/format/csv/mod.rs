@@ -1,13 +1,15 @@
 //! Text with a delimiter: csv, tsv and columns separated by white space.
 
+mod ahead;
 mod records;
 mod sniff;
 
+use ahead::{Ahead, Layout, Piece};
 use records::{Records, Split};
 
 use super::{Pick, Reader};
 use crate::error::{BadCell, ReadError};
-use crate::input::{Lines, Opened};
+use crate::input::{Lines, Opened, Peek};
 use crate::options::{Format, ReadOptions};
 use crate::rows::{Place, Sink, is_missing_word};
 use crate::select::{Header, MAX_COLUMNS};
@@ -15,14 +17,33 @@ use crate::select::{Header, MAX_COLUMNS};
 /// Bytes looked at to find the delimiter.
 const SNIFFED_BYTES: usize = 64 << 10;
 
+/// Rows that are read one after another before threads are started to parse ahead: most files end before.
+const ROWS_ALONE: u64 = 10_000;
+
 struct CsvReader {
+    /// Text that is gone through line by line.
     records: Records,
+    ahead: Parsing,
+    /// Good rows that were parsed ahead, and how many of their numbers have been read.
+    parsed: Vec<f64>,
+    parsed_at: usize,
+    /// Lines before those of `records`, once text is parsed ahead.
+    lines: u64,
     header: Header,
     picks: Vec<Pick>,
     /// The current record is the first row of data and has not been read yet.
     held: bool,
     /// Rows seen, good and bad.
     row: u64,
+}
+
+/// Whether text is parsed ahead.
+enum Parsing {
+    /// Not yet: there may be few rows.
+    Later,
+    Ahead(Ahead),
+    /// Line by line to the end.
+    Here,
 }
 
 /// Reads the delimiter and the header. `None` when there is no record at all.
@@ -34,7 +55,17 @@ pub(super) fn open(opened: Opened, options: &ReadOptions) -> Result<Option<Box<d
     }
     let has_header = options.has_header.unwrap_or_else(|| looks_like_a_header(&records));
     let header = read_header(&records, has_header, &name)?;
-    Ok(Some(Box::new(CsvReader { records, header, picks: Vec::new(), held: !has_header, row: 0 })))
+    Ok(Some(Box::new(CsvReader {
+        records,
+        ahead: Parsing::Later,
+        parsed: Vec::new(),
+        parsed_at: 0,
+        lines: 0,
+        header,
+        picks: Vec::new(),
+        held: !has_header,
+        row: 0,
+    })))
 }
 
 /// All cells of a text that has one column, each with its line. There is no header here.
@@ -115,6 +146,63 @@ impl CsvReader {
         sink.finish_row();
         Ok(())
     }
+
+    /// Starts to parse ahead when that is worth it and possible.
+    fn start_ahead(&mut self) {
+        let layout = match self.records.plain_delimiter() {
+            Some(delimiter) => Layout::new(delimiter, self.header.width(), &self.picks),
+            None => None,
+        };
+        let Some(layout) = layout else {
+            self.ahead = Parsing::Here;
+            return;
+        };
+        let Some((stream, lines)) = self.records.hand_over() else { return };
+        self.lines = lines;
+        match Ahead::start(stream, layout) {
+            Ok(ahead) => self.ahead = Parsing::Ahead(ahead),
+            Err(stream) => self.go_on_with(stream),
+        }
+    }
+
+    /// Line by line from here on.
+    fn go_on_with(&mut self, stream: Peek) {
+        self.ahead = Parsing::Here;
+        self.records.replace(stream, self.lines);
+    }
+
+    /// The next piece of what is parsed ahead; false when there is none.
+    fn next_piece(&mut self) -> Result<bool, ReadError> {
+        let Parsing::Ahead(ahead) = &mut self.ahead else { return Ok(false) };
+        match ahead.next() {
+            Piece::Rows { values, lines } => {
+                (self.parsed, self.parsed_at) = (values, 0);
+                self.lines += lines;
+            }
+            Piece::Text(text) => {
+                let lines = memchr::memchr_iter(b'\n', &text).count() as u64;
+                self.records.replace(Peek::new(Box::new(std::io::Cursor::new(text))), self.lines);
+                self.lines += lines;
+            }
+            Piece::Rest(stream) => self.go_on_with(stream),
+            Piece::Failed(error) => return Err(ReadError::io(self.records.file(), error)),
+            Piece::End => {
+                self.ahead = Parsing::Here;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes rows that were parsed ahead, up to `target` of them in the sink.
+    fn take_parsed(&mut self, target: usize, sink: &mut Sink) {
+        let width = self.picks.len();
+        let rows = (target - sink.rows()).min((self.parsed.len() - self.parsed_at) / width);
+        let end = self.parsed_at + rows * width;
+        sink.good_rows(&self.parsed[self.parsed_at..end]);
+        self.parsed_at = end;
+        self.row += rows as u64;
+    }
 }
 
 impl Reader for CsvReader {
@@ -129,11 +217,17 @@ impl Reader for CsvReader {
 
     fn read(&mut self, target: usize, sink: &mut Sink) -> Result<(), ReadError> {
         while sink.rows() < target {
-            if !std::mem::take(&mut self.held) && !self.records.advance()? {
+            if self.parsed_at < self.parsed.len() {
+                self.take_parsed(target, sink);
+            } else if std::mem::take(&mut self.held) || self.records.advance()? {
+                self.row += 1;
+                self.read_record(sink)?;
+                if self.row >= ROWS_ALONE && matches!(self.ahead, Parsing::Later) {
+                    self.start_ahead();
+                }
+            } else if !self.next_piece()? {
                 break;
             }
-            self.row += 1;
-            self.read_record(sink)?;
         }
         Ok(())
     }

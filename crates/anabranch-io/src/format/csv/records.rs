@@ -7,7 +7,7 @@ use csv_core::ReadRecordResult;
 use memchr::{memchr_iter, memchr2};
 
 use crate::error::ReadError;
-use crate::input::{Lines, MAX_ROW_BYTES};
+use crate::input::{Lines, MAX_ROW_BYTES, Peek};
 
 /// What separates cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +65,25 @@ impl Records {
     /// The line on which the current record starts, from 1.
     pub(super) fn line(&self) -> u64 {
         self.line
+    }
+
+    /// The byte between cells, where there is one.
+    pub(super) fn plain_delimiter(&self) -> Option<u8> {
+        match self.split {
+            Split::Byte(delimiter) => Some(delimiter),
+            Split::Whitespace => None,
+        }
+    }
+
+    /// Gives the text after the current record away, with the number of lines before it; `None` within a line.
+    pub(super) fn hand_over(&mut self) -> Option<(Peek, u64)> {
+        (self.quoted.at == self.quoted.pending.len()).then(|| self.lines.hand_over())
+    }
+
+    /// Goes on with another text, which has this many lines before it.
+    pub(super) fn replace(&mut self, stream: Peek, lines_before: u64) {
+        self.quoted.clear();
+        self.lines.replace(stream, lines_before);
     }
 
     /// Number of cells of the current record.
@@ -214,7 +233,6 @@ fn split_words(line: &[u8], spans: &mut Vec<(usize, usize)>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::Peek;
     use proptest::prelude::*;
 
     fn records(text: &[u8], split: Split) -> Vec<(u64, Vec<String>)> {

@@ -28,6 +28,16 @@ enum Store {
     Stream(Peek),
 }
 
+/// Where rows went.
+enum Loaded {
+    /// To the sink.
+    Taken,
+    /// To the piece.
+    Piece,
+    /// There are no more.
+    Nothing,
+}
+
 struct NpyReader {
     file: String,
     store: Store,
@@ -63,6 +73,19 @@ pub(crate) fn read_integers(opened: Opened) -> Result<Vec<i64>, ReadError> {
         npy.dtype.decode_integers(&reader.bytes, &mut labels);
     }
     Ok(labels)
+}
+
+/// All numbers of an array with one column.
+pub(crate) fn read_column(opened: Opened) -> Result<Vec<f64>, ReadError> {
+    let mut reader = NpyReader::open(opened)?;
+    if reader.npy.columns != 1 {
+        return Err(ReadError::damaged(&reader.file, Format::Npy, "it has several columns, one is expected"));
+    }
+    let mut numbers = Vec::new();
+    while reader.load()? {
+        numbers.extend_from_slice(&reader.piece);
+    }
+    Ok(numbers)
 }
 
 /// The columns of a Fortran array lie one after another: all places are needed at once, so such a
@@ -160,11 +183,41 @@ impl NpyReader {
     }
 
     fn load_rows(&mut self, rows: usize) -> io::Result<()> {
-        self.bytes.resize(rows * self.npy.row_bytes(), 0);
-        self.store.read_exact(&mut self.bytes)?;
+        self.load_bytes(rows)?;
         self.piece.clear();
         self.npy.dtype.decode(&self.bytes, &mut self.piece);
         Ok(())
+    }
+
+    fn load_bytes(&mut self, rows: usize) -> io::Result<()> {
+        self.bytes.resize(rows * self.npy.row_bytes(), 0);
+        self.store.read_exact(&mut self.bytes)
+    }
+
+    /// Up to `wanted` rows: where all columns are taken as they are, their numbers go straight to the sink. Rows of which
+    /// one is bad, and all others, become a piece that is gone through row by row.
+    fn load_into(&mut self, wanted: usize, sink: &mut Sink) -> Result<Loaded, ReadError> {
+        let as_they_are = self.npy.order == Order::C
+            && self.picks.len() == self.npy.columns
+            && self.picks.iter().enumerate().all(|(ix, pick)| pick.ix == ix && pick.role == Role::Number);
+        if !as_they_are {
+            return Ok(if self.load()? { Loaded::Piece } else { Loaded::Nothing });
+        }
+        let left = usize::try_from(self.npy.rows - self.loaded).unwrap_or(usize::MAX);
+        let rows = (PIECE / self.npy.columns).max(1).min(left).min(wanted);
+        if rows == 0 {
+            return Ok(Loaded::Nothing);
+        }
+        self.load_bytes(rows).map_err(|error| self.cut_short(error))?;
+        self.loaded += rows as u64;
+        if sink.decoded_rows(|values| self.npy.dtype.decode(&self.bytes, values)) {
+            self.row += rows as u64;
+            return Ok(Loaded::Taken);
+        }
+        self.piece.clear();
+        self.npy.dtype.decode(&self.bytes, &mut self.piece);
+        self.piece_at = 0;
+        Ok(Loaded::Piece)
     }
 
     /// Gathers a piece of every column and turns it into rows.
@@ -236,8 +289,12 @@ impl Reader for NpyReader {
 
     fn read(&mut self, target: usize, sink: &mut Sink) -> Result<(), ReadError> {
         while sink.rows() < target {
-            if self.piece_at == self.piece.len() && !self.load()? {
-                break;
+            if self.piece_at == self.piece.len() {
+                match self.load_into(target - sink.rows(), sink)? {
+                    Loaded::Taken => continue,
+                    Loaded::Piece => {}
+                    Loaded::Nothing => break,
+                }
             }
             self.row += 1;
             let start = self.piece_at;

@@ -1,0 +1,366 @@
+//! `anabranch fit --model bp`: from files or standard input to a feature model.
+
+use std::io::Write;
+
+use anabranch::batch::Batch;
+use anabranch::central::{Central, Memory};
+use anabranch::engine::{self, Config, Event, Flow, Schedule};
+use anabranch::family::LinearGaussian;
+use anabranch::identify::Identification;
+use anabranch::infer::FeatureSettings;
+use anabranch::posterior::FeaturePredictor;
+use anabranch::process::Beta;
+use anabranch_io::model::Provenance;
+use serde::Serialize;
+
+use super::page::{self, Image};
+use super::{FeatureModel, NAME, explained, family, process};
+use crate::args::{Algorithm, EngineArgs, FeatureArgs, FitArgs, OnOff, OutputArgs, ScheduleKind};
+use crate::failure::Failure;
+use crate::fit::{Checkpoints, FamilySpec, Progress, check_places, parallelism};
+use crate::picture::{counted, grouped, significant};
+use crate::reading::{self, DomainFilter, Minibatches};
+use crate::resources::{Stopwatch, peak_rss_bytes};
+use crate::stop;
+
+/// Rows of the first minibatch, unless told.
+const BOOTSTRAP_ROWS: usize = 2000;
+
+/// What `fit --model bp --json` prints.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct FeatureOutcome {
+    observations: u64,
+    dimensions: usize,
+    components: usize,
+    effective_components: usize,
+    mass: f64,
+    seconds: f64,
+    cpu_seconds: f64,
+    minibatches: u64,
+    matchings: u64,
+    conflicts: u64,
+    skipped_rows: u64,
+    /// Mean lower bound of the log density of a held-out row.
+    test_log_likelihood: Option<f64>,
+    /// Root mean squared error of a cell, over a sample of the rows.
+    reconstruction_error: Option<f64>,
+    /// The same over held-out rows.
+    test_reconstruction_error: Option<f64>,
+    noise: f64,
+    feature_scale: f64,
+    alpha: f64,
+    peak_rss_bytes: Option<u64>,
+    threads: usize,
+    workers: usize,
+    seed: u64,
+    algorithm: &'static str,
+    model: &'static str,
+    family: &'static str,
+    stopped: bool,
+    version: &'static str,
+}
+
+/// Runs the command.
+pub fn fit(args: &FitArgs) -> Result<(), Failure> {
+    refuse(args)?;
+    let options = reading::options(&args.read)?;
+    let source = reading::open_inputs(&args.inputs, &options)?;
+    let domain = FamilySpec::parse("spherical")?.domain(source.schema())?;
+    let names = source.schema().names().map(str::to_owned).collect();
+    let filter = DomainFilter::new(&args.inputs, Some(domain), names, options.on_bad_row);
+    let test = match &args.test {
+        Some(test) => {
+            let schema = source.schema().clone();
+            let options =
+                anabranch_io::ReadOptions { expect: Some(schema), columns: None, format: None, ..options };
+            Some(reading::read_all(reading::open_inputs(std::slice::from_ref(test), &options)?.as_mut())?)
+        }
+        None => None,
+    };
+    let every = args.checkpoint_every;
+    let checkpoints = args.checkpoint.as_deref().map(|folder| Checkpoints::new(folder, every)).transpose()?;
+    let resumed = match (&checkpoints, args.resume) {
+        (Some(checkpoints), true) => checkpoints.load::<LinearGaussian, Beta>()?,
+        _ => None,
+    };
+    if !args.resume && checkpoints.as_ref().is_some_and(Checkpoints::exist) {
+        return Err(Failure::input("--checkpoint: there is the state of an earlier run")
+            .with_hint("pass --resume to go on from it, or remove it"));
+    }
+    let stream = Minibatches::new(source, filter, args.engine.batch_size as usize, None);
+    let title = format!("Features of {}", args.inputs.join(", "));
+    let run = Run {
+        title,
+        engine: &args.engine,
+        features: &args.features,
+        output: &args.output,
+        test,
+        checkpoints,
+    };
+    run.finish(stream, resumed)
+}
+
+fn refuse(args: &FitArgs) -> Result<(), Failure> {
+    if args.algorithm != Algorithm::Sda {
+        return Err(Failure::input("--model bp goes with --algorithm sda"));
+    }
+    if args.discount.is_some() {
+        return Err(Failure::input("--discount goes with --model py"));
+    }
+    if args.labels.is_some() {
+        return Err(Failure::input(
+            "--labels goes with mixtures: a row of a feature model has no single label",
+        ));
+    }
+    if args.passes != 1 {
+        return Err(Failure::input("--passes goes with mixtures"));
+    }
+    Ok(())
+}
+
+/// A run from its first row to its model.
+pub(super) struct Run<'a> {
+    pub(super) title: String,
+    pub(super) engine: &'a EngineArgs,
+    pub(super) features: &'a FeatureArgs,
+    pub(super) output: &'a OutputArgs,
+    pub(super) test: Option<Batch>,
+    pub(super) checkpoints: Option<Checkpoints>,
+}
+
+type Centre = Central<LinearGaussian, Beta>;
+
+impl Run<'_> {
+    /// Learns, writes what was asked for, and says what came out.
+    pub(super) fn finish(
+        mut self,
+        mut stream: Minibatches,
+        resumed: Option<(FeatureModel, Memory)>,
+    ) -> Result<(), Failure> {
+        stop::listen();
+        check_places(self.output)?;
+        let dimensions = stream.schema().dimensions();
+        let image = Image::new(self.features.image.as_deref(), dimensions)?;
+        let (family, prior) = family(self.features, dimensions)?;
+        let process = process(self.engine)?;
+        let (threads, workers) = parallelism(self.engine);
+        let bootstrap = match (self.engine.bootstrap, self.engine.identify) {
+            (Some(rows), _) => rows as usize,
+            (None, OnOff::Off) => 0,
+            (None, OnOff::On) => BOOTSTRAP_ROWS,
+        };
+        let mut config = Config {
+            threads,
+            workers,
+            schedule: match self.engine.schedule {
+                ScheduleKind::Free => Schedule::Free,
+                ScheduleKind::Deterministic => Schedule::Deterministic,
+            },
+            seed: self.engine.seed,
+            identification: match self.engine.identify {
+                OnOff::On => Identification::Optimal,
+                OnOff::Off => Identification::ByPosition,
+            },
+            prior,
+            bootstrap_rows: bootstrap,
+            upkeep: self.engine.identify == OnOff::On,
+            ..Config::new(FeatureSettings { max_new: self.engine.max_new, ..FeatureSettings::default() })
+        };
+        let watch = Stopwatch::start();
+        let first_rows = if bootstrap > 0 { bootstrap } else { self.engine.batch_size as usize };
+        let mut provenance = Provenance {
+            schema: stream.schema().clone(),
+            seed: self.engine.seed,
+            bootstrap_rows: first_rows as u64,
+            batch_size: u64::from(self.engine.batch_size),
+            observations: 0,
+            skipped_rows: 0,
+            matchings: 0,
+            conflicts: 0,
+            algorithm: "sda".into(),
+        };
+        let central: Centre = match resumed {
+            Some((model, memory)) => {
+                check_same(&model.provenance, &provenance)?;
+                provenance = model.provenance;
+                stream.resume(model.fold.absorbed().clone(), provenance.bootstrap_rows)?;
+                Central::from_fold(model.fold).with_memory(memory)
+            }
+            None => {
+                let first = stream.read_ahead(first_rows)?.filter(|first| first.n_rows() > 0);
+                let first = first.ok_or_else(|| Failure::input("the input has no rows"))?;
+                // A first minibatch that is short only because rows were left out is not all there is.
+                if stream.rows_ahead() == first_rows {
+                    config.bootstrap_rows = first.n_rows();
+                }
+                Central::new(family, process)
+            }
+        };
+        let mut progress = Progress::new(self.output.quiet, stream.rows_hint());
+        let (mut stopped, mut failure) = (false, None);
+        let mut observer = |event: &Event, central: &Centre| {
+            progress.update(event.mass.round() as u64, event.components);
+            provenance.matchings += event.absorbed.matchings;
+            provenance.conflicts += event.absorbed.conflicts;
+            if let Some(checkpoints) = self.checkpoints.as_mut().filter(|checkpoints| checkpoints.due()) {
+                let model =
+                    finalised(FeatureModel { fold: central.checkpoint(), provenance: provenance.clone() });
+                failure = checkpoints.save_now(&model, &central.memory()).err();
+            }
+            stopped |= stop::asked();
+            if stopped || failure.is_some() { Flow::Stop } else { Flow::Continue }
+        };
+        let before = central.checkpoint().absorbed().len();
+        let mut ran = Ok(Flow::Continue);
+        if bootstrap > 0 && central.snapshot().version() == 0 {
+            ran = engine::bootstrap(&central, &mut stream, &config, &mut observer);
+        }
+        let ran = match ran {
+            Ok(Flow::Continue) => engine::run(&central, &mut stream, &config, &mut observer),
+            other => other.map(|_| ()),
+        };
+        if ran.is_ok() && !stopped && central.checkpoint().absorbed().len() > before {
+            engine::finish(&central, &config);
+        }
+        progress.finish();
+        provenance.skipped_rows = stream.skipped_rows();
+        let model = finalised(FeatureModel { fold: central.checkpoint(), provenance });
+        let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.save(&model, &central.memory())?;
+        }
+        ran?;
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        if let Some(path) = &self.output.out {
+            model.save(path)?;
+        }
+        let outcome = self.outcome(&model, &central, (seconds, cpu_seconds), (threads, workers), stopped);
+        if let Some(folder) = &self.output.report {
+            page::write(folder, &self.title, &model, image, &outcome.facts())?;
+        }
+        outcome.print(self.output)
+    }
+
+    fn outcome(
+        &self,
+        model: &FeatureModel,
+        central: &Centre,
+        (seconds, cpu_seconds): (f64, f64),
+        (threads, workers): (usize, usize),
+        stopped: bool,
+    ) -> FeatureOutcome {
+        let posterior = model.fold.posterior();
+        let predictor = FeaturePredictor::new(posterior);
+        let sample = central.memory().sampled_rows().map(|rows| rows.head(2000));
+        let seen = sample.and_then(|rows| explained(&predictor, &rows));
+        let held_out = self.test.as_ref().and_then(|rows| explained(&predictor, rows));
+        FeatureOutcome {
+            observations: model.provenance.observations,
+            dimensions: posterior.family().dimensions(),
+            components: posterior.components().len(),
+            effective_components: posterior.effective_components(),
+            mass: posterior.mass(),
+            seconds,
+            cpu_seconds,
+            minibatches: model.fold.absorbed().len(),
+            matchings: model.provenance.matchings,
+            conflicts: model.provenance.conflicts,
+            skipped_rows: model.provenance.skipped_rows,
+            test_log_likelihood: held_out.map(|found| found.ln_density),
+            reconstruction_error: seen.map(|found| found.error),
+            test_reconstruction_error: held_out.map(|found| found.error),
+            noise: posterior.family().noise().sqrt(),
+            feature_scale: posterior.family().scale().sqrt(),
+            alpha: posterior.process().alpha(),
+            peak_rss_bytes: peak_rss_bytes(),
+            threads,
+            workers,
+            seed: model.provenance.seed,
+            algorithm: "sda",
+            model: NAME,
+            family: "linear-gaussian",
+            stopped,
+            version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+}
+
+fn finalised(mut model: FeatureModel) -> FeatureModel {
+    model.provenance.observations = model.fold.posterior().mass().round() as u64;
+    model
+}
+
+fn check_same(stored: &Provenance, now: &Provenance) -> Result<(), Failure> {
+    let same = stored.seed == now.seed
+        && stored.batch_size == now.batch_size
+        && stored.bootstrap_rows == now.bootstrap_rows
+        && stored.schema == now.schema;
+    match same {
+        true => Ok(()),
+        false => Err(Failure::input(
+            "the checkpoint was made with another seed, batch size, bootstrap or other columns",
+        )
+        .with_hint("pass the same flags as before, or start anew without --resume")),
+    }
+}
+
+impl FeatureOutcome {
+    fn facts(&self) -> Vec<(String, String)> {
+        let mut facts = vec![
+            ("rows".to_owned(), grouped(self.observations as f64)),
+            ("features".to_owned(), grouped(self.components as f64)),
+            ("minibatches".to_owned(), grouped(self.minibatches as f64)),
+            ("noise".to_owned(), significant(self.noise, 3)),
+            ("seconds".to_owned(), significant(self.seconds, 3)),
+        ];
+        if let Some(error) = self.test_reconstruction_error.or(self.reconstruction_error) {
+            facts.push(("reconstruction error".to_owned(), significant(error, 3)));
+        }
+        facts
+    }
+
+    fn print(&self, output: &OutputArgs) -> Result<(), Failure> {
+        let mut out = std::io::stdout().lock();
+        if output.json {
+            let text = serde_json::to_string(self).map_err(|error| Failure::Internal {
+                message: format!("cannot print the result: {error}"),
+            })?;
+            writeln!(out, "{text}")?;
+            return Ok(());
+        }
+        writeln!(
+            out,
+            "{} × {} → {}, noise {}, features of size {}",
+            counted(self.observations, "row"),
+            counted(self.dimensions as u64, "column"),
+            counted(self.components as u64, "feature"),
+            significant(self.noise, 3),
+            significant(self.feature_scale, 3),
+        )?;
+        writeln!(
+            out,
+            "{:.2} s on {} ({:.2} processor seconds), {}, {}, {}",
+            self.seconds,
+            counted(self.threads as u64, "thread"),
+            self.cpu_seconds,
+            counted(self.minibatches, "minibatch"),
+            counted(self.matchings, "matching"),
+            counted(self.conflicts, "conflict")
+        )?;
+        if let Some(error) = self.reconstruction_error {
+            writeln!(out, "reconstruction error of a cell {}", significant(error, 4))?;
+        }
+        if let Some(error) = self.test_reconstruction_error {
+            writeln!(out, "reconstruction error of a held-out cell {}", significant(error, 4))?;
+        }
+        if let Some(path) = &output.out {
+            writeln!(out, "model: {}", path.display())?;
+        }
+        if let Some(folder) = &output.report {
+            writeln!(out, "report: {}", folder.join("report.html").display())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,368 @@
+//! `anabranch fit --model hdp`: from bags of words to topics.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anabranch::central::{BatchSet, Central, Entry, Memory};
+use anabranch::documents::Documents;
+use anabranch::engine::{self, Config, Flow, Schedule};
+use anabranch::family::Topic;
+use anabranch::identify::Identification;
+use anabranch::infer::{PriorChoice, TopicSettings};
+use anabranch::metric::coherence;
+use anabranch::posterior::{TopicPredictor, halves};
+use anabranch::process::{Bound, Hierarchical};
+use anabranch_io::Input;
+use anabranch_io::model::{TopicModel, TopicProvenance};
+use anabranch_io::words::{BagFormat, BagOptions, Bags, Vocabulary, read_vocabulary};
+
+use super::outcome::Outcome;
+use super::stream::{Minibatches, Origin};
+use super::watch::{Moment, Saving, Watch};
+use super::{TOP_WORDS, report, top_words};
+use crate::args::{
+    BadRow, BoundKind, EngineArgs, FitArgs, InputFormat, OnOff, OutputArgs, ReadArgs, ScheduleKind, TopicArgs,
+};
+use crate::failure::Failure;
+use crate::fit::{Progress, check_places, checkpoint_file, parallelism};
+use crate::resources::{Stopwatch, peak_rss_bytes};
+use crate::stop;
+
+/// Documents of the first minibatch, unless told.
+const BOOTSTRAP_DOCUMENTS: usize = 2000;
+
+/// Runs the command.
+pub fn command(args: &FitArgs) -> Result<(), Failure> {
+    refuse(args)?;
+    let vocabulary = args.topics.vocabulary.as_deref().map(read_vocabulary).transpose()?;
+    let saving =
+        args.checkpoint.as_deref().map(|folder| saving(folder, args.checkpoint_every)).transpose()?;
+    let resumed = match &saving {
+        Some(saving) if saving.file.exists() && !args.resume => {
+            return Err(Failure::input("--checkpoint: there is the state of an earlier run")
+                .with_hint("pass --resume to go on from it, or remove it"));
+        }
+        Some(saving) if saving.file.exists() => Some(TopicModel::load_checkpoint(&saving.file)?),
+        _ => None,
+    };
+    if args.resume && resumed.is_none() && !args.output.quiet {
+        eprintln!("no checkpoint yet: starting from the first document");
+    }
+    let vocabulary = resumed.as_ref().map(|(model, _)| model.vocabulary.clone()).or(vocabulary);
+    let open = |vocabulary: Option<Vocabulary>| bags(&args.inputs, &args.read, vocabulary);
+    let setup = Setup {
+        origin: open(vocabulary)?,
+        reopen: &|vocabulary| open(Some(vocabulary)),
+        vocabulary: &|bags: &Bags| bags.vocabulary().cloned(),
+        read: &|bags: &Bags| (bags.skipped(), bags.unknown_words()),
+        passes: args.passes,
+        saving,
+        resumed,
+    };
+    let fitted = run(setup, &args.topics, &args.engine, &args.output)?;
+    let test = match &args.test {
+        Some(test) => Some(read_test(test, &args.read, &fitted.model.vocabulary)?),
+        None => None,
+    };
+    conclude(
+        fitted,
+        test.as_ref(),
+        &format!("Topics of {}", args.inputs.join(", ")),
+        &args.engine,
+        &args.output,
+    )
+}
+
+fn refuse(args: &FitArgs) -> Result<(), Failure> {
+    if args.algorithm != crate::args::Algorithm::Sda {
+        return Err(Failure::input("--model hdp is fitted by --algorithm sda alone"));
+    }
+    if args.labels.is_some() {
+        return Err(Failure::input("--labels does not go with --model hdp: a document has several topics"));
+    }
+    if args.discount.is_some() {
+        return Err(Failure::input("--discount does not go with --model hdp"));
+    }
+    if args.prior.choice() == PriorChoice::Given {
+        return Err(Failure::input("the prior of topics is --eta; --prior-… flags are for rows"));
+    }
+    if args.output.trace.is_some() {
+        return Err(Failure::input("--trace does not go with --model hdp")
+            .with_hint("--report shows the topics over time"));
+    }
+    if args.passes == 0 {
+        return Err(Failure::input("--passes 0 would learn nothing"));
+    }
+    let stdin = args.inputs.iter().chain(&args.test).filter(|input| *input == "-").count();
+    if stdin > 1 || (stdin > 0 && args.passes > 1) {
+        return Err(Failure::input("standard input can be read once").with_hint("give the input as a file"));
+    }
+    Ok(())
+}
+
+fn saving(folder: &Path, every: f64) -> Result<Saving, Failure> {
+    let every = Duration::try_from_secs_f64(every)
+        .map_err(|_| Failure::input(format!("--checkpoint-every {every} is not a number of seconds")))?;
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Failure::input(format!("--checkpoint {}: {error}", folder.display())))?;
+    Ok(Saving { file: checkpoint_file(folder), every, last: Instant::now() })
+}
+
+/// Opens documents as the flags say.
+pub(super) fn bags(
+    inputs: &[String],
+    read: &ReadArgs,
+    vocabulary: Option<Vocabulary>,
+) -> Result<Bags, Failure> {
+    let format = match read.format {
+        None => None,
+        Some(InputFormat::Npz) => Some(BagFormat::Npz),
+        Some(InputFormat::Uci) => Some(BagFormat::Uci),
+        Some(InputFormat::Ldac) => Some(BagFormat::Ldac),
+        Some(InputFormat::Jsonl) => Some(BagFormat::Jsonl),
+        Some(other) => {
+            return Err(Failure::input(
+                format!("--format {other:?} holds rows, not documents").to_lowercase(),
+            )
+            .with_hint("documents are read from uci, ldac, npz and jsonl"));
+        }
+    };
+    let on_bad_row = match read.on_bad_row {
+        BadRow::Fail => anabranch_io::OnBadRow::Fail,
+        BadRow::Skip => anabranch_io::OnBadRow::Skip,
+    };
+    let inputs: Vec<Input> = inputs.iter().map(|argument| Input::from_argument(argument)).collect();
+    Ok(Bags::open(&inputs, BagOptions { format, vocabulary, on_bad_row, interrupted: Some(stop::asked) })?)
+}
+
+fn read_test(test: &String, read: &ReadArgs, vocabulary: &Vocabulary) -> Result<Documents, Failure> {
+    let read = ReadArgs { format: None, ..read.clone() };
+    let mut bags = bags(std::slice::from_ref(test), &read, Some(vocabulary.clone()))?;
+    let all = bags.next_documents(usize::MAX)?;
+    all.ok_or_else(|| Failure::input(format!("--test {test}: it has no documents")))
+}
+
+/// What a run needs besides its flags.
+pub(super) struct Setup<'a, O> {
+    pub(super) origin: O,
+    /// Opens the documents once more.
+    pub(super) reopen: &'a dyn Fn(Vocabulary) -> Result<O, Failure>,
+    /// The words, once the first documents are read.
+    pub(super) vocabulary: &'a dyn Fn(&O) -> Option<Vocabulary>,
+    /// Lines that were left out, and words that were not in the vocabulary.
+    pub(super) read: &'a dyn Fn(&O) -> (u64, f64),
+    pub(super) passes: u32,
+    pub(super) saving: Option<Saving>,
+    pub(super) resumed: Option<(TopicModel, Memory<Documents>)>,
+}
+
+/// A finished run.
+pub(super) struct Fitted {
+    pub(super) model: TopicModel,
+    pub(super) moments: Vec<Moment>,
+    seconds: f64,
+    cpu_seconds: f64,
+    stopped: bool,
+}
+
+fn config(args: &EngineArgs, bootstrap: usize) -> Config<TopicSettings> {
+    let (threads, workers) = parallelism(args);
+    Config {
+        threads,
+        workers,
+        schedule: match args.schedule {
+            ScheduleKind::Free => Schedule::Free,
+            ScheduleKind::Deterministic => Schedule::Deterministic,
+        },
+        seed: args.seed,
+        identification: match args.identify {
+            OnOff::On => Identification::Optimal,
+            OnOff::Off => Identification::ByPosition,
+        },
+        bootstrap_rows: bootstrap,
+        // The ablation is of the paper's method.
+        upkeep: args.identify == OnOff::On,
+        ..Config::new(TopicSettings { max_new: args.max_new, ..TopicSettings::default() })
+    }
+}
+
+fn process(topics: &TopicArgs, args: &EngineArgs) -> Result<Hierarchical, Failure> {
+    let bound = match args.bound {
+        BoundKind::Paper => Bound::Paper,
+        BoundKind::Conditional => Bound::Conditional,
+    };
+    Hierarchical::new(topics.gamma, topics.alpha0, bound).map_err(Failure::input)
+}
+
+/// Runs the stream through the engine.
+pub(super) fn run<O: Origin>(
+    setup: Setup<'_, O>,
+    topics: &TopicArgs,
+    args: &EngineArgs,
+    output: &OutputArgs,
+) -> Result<Fitted, Failure> {
+    stop::listen();
+    check_places(output)?;
+    let process = process(topics, args)?;
+    let watch = Stopwatch::start();
+    let bootstrap = match (args.bootstrap, args.identify) {
+        (Some(documents), _) => documents as usize,
+        (None, OnOff::Off) => 0,
+        (None, OnOff::On) => BOOTSTRAP_DOCUMENTS,
+    };
+    let size = args.batch_size as usize;
+    let first = if bootstrap > 0 { bootstrap } else { size };
+    let config = config(args, bootstrap);
+    let mut provenance = TopicProvenance {
+        seed: args.seed,
+        bootstrap_documents: first as u64,
+        batch_size: size as u64,
+        ..TopicProvenance::default()
+    };
+    let (mut stream, central) = match setup.resumed {
+        Some((model, memory)) => {
+            agree(&model, &provenance, &process, topics.eta)?;
+            provenance = model.provenance;
+            // Only the first pass begins with a large minibatch.
+            let first = if model.fold.posterior().pass() > 0 { size } else { first };
+            let stream = Minibatches::new(setup.origin, first, size, model.fold.absorbed().clone());
+            (stream, Central::from_fold(model.fold).with_memory(memory))
+        }
+        None => {
+            let mut stream = Minibatches::new(setup.origin, first, size, BatchSet::default());
+            let ahead = stream.read_ahead()?.ok_or_else(|| Failure::input("the input has no documents"))?;
+            let family = Topic::new(ahead.n_words(), topics.eta).map_err(Failure::input)?;
+            (stream, Central::new(family, process).with_memory(Memory::default()))
+        }
+    };
+    let vocabulary = match (setup.vocabulary)(&stream.origin) {
+        Some(vocabulary) => vocabulary,
+        None => return Err(Failure::Internal { message: "documents without a vocabulary".to_owned() }),
+    };
+    let mut observer = Watch::new(Progress::new(output.quiet, None), provenance, vocabulary, setup.saving);
+    observer.counting = central.snapshot().pass() == 0;
+    let mut ran = Ok(());
+    if bootstrap > 0 && central.snapshot().version() == 0 {
+        ran = engine::bootstrap(&central, &mut stream, &config, &mut observer).map(|flow| match flow {
+            Flow::Stop => observer.stopped |= stop::asked(),
+            Flow::Continue => {}
+        });
+    }
+    loop {
+        if ran.is_ok() && !observer.stopped {
+            ran = engine::run(&central, &mut stream, &config, &mut observer);
+        }
+        if observer.counting {
+            let (skipped, unknown) = (setup.read)(&stream.origin);
+            observer.provenance.skipped += skipped;
+            observer.provenance.unknown_words += unknown;
+        }
+        let going_on = ran.is_ok() && !observer.stopped && observer.failure.is_none();
+        if going_on && observer.minibatches() > 0 {
+            engine::finish(&central, &config);
+        }
+        if !going_on || central.snapshot().pass() + 1 >= setup.passes {
+            break;
+        }
+        central.append(&Entry::Pass).expect("a pass can always begin");
+        observer.counting = false;
+        let again = (setup.reopen)(observer.vocabulary.clone())?;
+        stream = Minibatches::new(again, size, size, BatchSet::default());
+    }
+    observer.progress.finish();
+    let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
+    let fold = central.checkpoint();
+    let memory = central.memory();
+    let mut provenance = observer.provenance;
+    if let Some(sample) = memory.sampled_rows() {
+        let tops: Vec<Vec<u32>> =
+            fold.posterior().components().iter().map(|c| top_words(c, TOP_WORDS)).collect();
+        provenance.coherence = coherence(&sample, &tops);
+    }
+    let model = TopicModel { fold, vocabulary: observer.vocabulary, provenance };
+    // What was learned is kept also when the input turned out bad halfway: the state first, then the error.
+    if let Some(saving) = &observer.saving {
+        model.save_checkpoint(&saving.file, &memory)?;
+    }
+    ran?;
+    if let Some(path) = &output.out {
+        model.save(path)?;
+    }
+    match observer.failure {
+        Some(failure) => Err(failure),
+        None => {
+            Ok(Fitted { model, moments: observer.moments, seconds, cpu_seconds, stopped: observer.stopped })
+        }
+    }
+}
+
+/// A run that goes on has the flags that it began with.
+fn agree(model: &TopicModel, now: &TopicProvenance, process: &Hierarchical, eta: f64) -> Result<(), Failure> {
+    let (then, posterior) = (&model.provenance, model.fold.posterior());
+    let flags = [
+        ("--batch-size", then.batch_size as f64, now.batch_size as f64),
+        ("--bootstrap", then.bootstrap_documents as f64, now.bootstrap_documents as f64),
+        ("--seed", then.seed as f64, now.seed as f64),
+        ("--gamma", posterior.process().gamma(), process.gamma()),
+        ("--alpha0", posterior.process().alpha0(), process.alpha0()),
+        ("--eta", posterior.family().eta(), eta),
+    ];
+    match flags.into_iter().find(|(_, then, now)| then != now) {
+        None => Ok(()),
+        Some((flag, then, now)) => {
+            Err(Failure::input(format!("the checkpoint was made with {flag} {then}, this run has {now}"))
+                .with_hint("pass the same flags as before, or start anew without --resume"))
+        }
+    }
+}
+
+/// Scores held-out documents, and prints and writes what was asked for.
+pub(super) fn conclude(
+    fitted: Fitted,
+    test: Option<&Documents>,
+    title: &str,
+    args: &EngineArgs,
+    output: &OutputArgs,
+) -> Result<(), Failure> {
+    let (model, posterior) = (&fitted.model, fitted.model.fold.posterior());
+    let held = test.map(halves);
+    let likelihood = held
+        .as_ref()
+        .and_then(|(observed, held_out)| TopicPredictor::new(posterior).completion(observed, held_out));
+    let known: Vec<f64> = model.provenance.coherence.iter().flatten().copied().collect();
+    let (threads, workers) = parallelism(args);
+    let outcome = Outcome {
+        observations: model.provenance.documents,
+        dimensions: model.vocabulary.len(),
+        components: posterior.components().len(),
+        effective_components: posterior.effective_components(),
+        mass: posterior.expected_mass(),
+        tables: posterior.components().iter().map(|c| c.expected_count()).sum(),
+        seconds: fitted.seconds,
+        cpu_seconds: fitted.cpu_seconds,
+        minibatches: model.fold.absorbed().len(),
+        matchings: model.provenance.matchings,
+        conflicts: model.provenance.conflicts,
+        skipped_rows: model.provenance.skipped,
+        unknown_words: model.provenance.unknown_words,
+        test_log_likelihood: likelihood,
+        test_words: held.map(|(_, held_out)| held_out.tokens()),
+        coherence: (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64),
+        peak_rss_bytes: peak_rss_bytes(),
+        threads,
+        workers,
+        seed: model.provenance.seed,
+        algorithm: "sda",
+        model: "hdp",
+        family: "topic",
+        gamma: posterior.process().gamma(),
+        alpha0: posterior.process().alpha0(),
+        eta: posterior.family().eta(),
+        stopped: fitted.stopped,
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    if let Some(folder) = &output.report {
+        report::write(folder, title, model, &fitted.moments, &outcome)?;
+    }
+    outcome.print(model, output)
+}

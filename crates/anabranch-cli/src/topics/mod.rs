@@ -1,0 +1,41 @@
+//! Topics on the command line: `--model hdp`, and what the other commands do with a model of topics.
+
+mod demo;
+mod fit;
+mod inspect;
+mod outcome;
+mod predict;
+mod report;
+mod stream;
+mod watch;
+
+pub use demo::command as demo;
+pub use fit::command as fit;
+pub use inspect::command as inspect;
+pub use predict::command as predict;
+
+use anabranch::family::Topic;
+use anabranch::posterior::{Component, Posterior};
+use anabranch::process::Hierarchical;
+
+/// What model files call it.
+pub const NAME: &str = "hdp";
+
+/// Words that a topic is shown by, and that its coherence is judged by.
+const TOP_WORDS: usize = 10;
+
+/// The topics from the largest to the smallest, by their words.
+fn largest_first(posterior: &Posterior<Topic, Hierarchical>) -> Vec<&Component> {
+    let mut topics: Vec<&Component> = posterior.components().iter().map(|c| &**c).collect();
+    topics.sort_by(|a, b| b.evidence().stats[0].total_cmp(&a.evidence().stats[0]).then(a.id().cmp(&b.id())));
+    topics
+}
+
+/// The most probable words of a topic, the best first; words that it never had are left out.
+fn top_words(component: &Component, n: usize) -> Vec<u32> {
+    let counts = &component.evidence().stats[1..];
+    let mut words: Vec<u32> = (0..counts.len() as u32).filter(|word| counts[*word as usize] > 0.0).collect();
+    words.sort_by(|a, b| counts[*b as usize].total_cmp(&counts[*a as usize]).then(a.cmp(b)));
+    words.truncate(n);
+    words
+}

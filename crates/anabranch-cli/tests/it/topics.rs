@@ -1,0 +1,147 @@
+//! `--model hdp` from the outside: documents in, topics, proportions, reports and states out.
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde_json::Value;
+
+use crate::support::{Sandbox, number, whole};
+
+const WORDS: [[&str; 6]; 3] = [
+    ["goal", "match", "team", "player", "league", "coach"],
+    ["senate", "vote", "party", "law", "minister", "election"],
+    ["engine", "wheel", "brake", "driver", "road", "fuel"],
+];
+
+/// Documents of 20 words, each of one subject with a few words of another; as JSON lines of tokens.
+fn documents(n: usize, seed: u64) -> String {
+    let rng = &mut Xoshiro256PlusPlus::seed_from_u64(seed);
+    let line = |ix: usize| {
+        let other = rng.random_range(0..3);
+        let words: Vec<&str> = (0..20)
+            .map(|word| WORDS[if word < 16 { ix % 3 } else { other }][rng.random_range(0..6)])
+            .collect();
+        format!("{}\n", serde_json::json!({ "id": ix, "tokens": words }))
+    };
+    (0..n).map(line).collect()
+}
+
+fn fit(sandbox: &Sandbox, input: &str, more: &[&str]) -> Value {
+    let fixed = ["fit", input, "--model", "hdp", "--json", "--quiet", "--schedule", "deterministic"];
+    sandbox.run(&[&fixed[..], more].concat()).json()
+}
+
+#[test]
+fn topics_are_found_stored_shown_and_predicted() {
+    let sandbox = Sandbox::with("train.jsonl", documents(300, 1));
+    sandbox.write("test.jsonl", documents(60, 2));
+    let result = fit(
+        &sandbox,
+        "train.jsonl",
+        &["--test", "test.jsonl", "--out", "m", "--report", "r", "--bootstrap", "100", "--batch-size", "20"],
+    );
+    assert_eq!(whole(&result, "observations"), 300);
+    assert!((number(&result, "mass") - 6000.0).abs() < 1e-3, "{result}");
+    assert_eq!(number(&result, "test_words"), 600.0);
+    // Six words of one subject four times out of five: far from 18 words alike, log 18 = 2.89.
+    assert!(number(&result, "test_log_likelihood") > -2.5, "{result}");
+    let model = sandbox.run(&["inspect", "m", "--json"]).silent_json();
+    assert_eq!((&model["model"], whole(&model, "vocabulary")), (&"hdp".into(), 19));
+    let components = model["components"].as_array().unwrap();
+    for component in &components[..3] {
+        let top: Vec<&str> = component["top_words"].as_array().unwrap()[..4]
+            .iter()
+            .map(|pair| pair[0].as_str().unwrap())
+            .collect();
+        let subject = WORDS.iter().find(|words| words.contains(&top[0])).unwrap();
+        assert!(top.iter().all(|word| subject.contains(word)), "{top:?}");
+        assert!(number(component, "coherence") > 0.0, "{component}");
+    }
+    let page = sandbox.text("r/report.html");
+    assert!(page.contains("What the topics are about") && page.contains("coach"));
+    assert!(sandbox.path("r/words.svg").exists() && sandbox.path("r/prevalence.png").exists());
+    let lines = sandbox.run(&["predict", "m", "test.jsonl", "--proba", "--json"]);
+    for line in lines.ok().lines() {
+        let shares: Value = serde_json::from_str(line).unwrap();
+        let topics = shares["topics"].as_object().unwrap().values();
+        let total: f64 = topics.map(|share| share.as_f64().unwrap()).sum::<f64>() + number(&shares, "new");
+        assert!((total - 1.0).abs() < 1e-9, "{line}");
+    }
+    // Documents of one subject have the same main topic.
+    let labels = sandbox.run(&["predict", "m", "test.jsonl"]);
+    let labels: Vec<&str> = labels.ok().lines().skip(1).collect();
+    assert_eq!(labels.len(), 60);
+    let text = sandbox.run(&["inspect", "m"]);
+    assert!(text.ok().contains("npmi") && text.ok().contains("top words"));
+}
+
+#[test]
+fn workers_and_identification_off_keep_the_mass() {
+    let sandbox = Sandbox::with("train.jsonl", documents(200, 5));
+    for identify in ["on", "off"] {
+        let flags = ["--identify", identify, "--workers", "16", "--batch-size", "10", "--bootstrap", "0"];
+        let result = fit(&sandbox, "train.jsonl", &flags);
+        assert!((number(&result, "mass") - 4000.0).abs() < 1e-3, "{result}");
+        assert!(whole(&result, "matchings") > 0, "{result}");
+    }
+}
+
+#[test]
+fn a_run_goes_on_from_its_checkpoint() {
+    let all = documents(120, 9);
+    let sandbox = Sandbox::with("all.jsonl", &all);
+    let first: String = all.lines().take(60).map(|line| format!("{line}\n")).collect();
+    sandbox.write("first.jsonl", first);
+    let flags = [
+        "--checkpoint",
+        "state",
+        "--resume",
+        "--checkpoint-every",
+        "0",
+        "--bootstrap",
+        "40",
+        "--batch-size",
+        "20",
+    ];
+    assert_eq!(whole(&fit(&sandbox, "first.jsonl", &flags), "observations"), 60);
+    let result = fit(&sandbox, "all.jsonl", &flags);
+    assert_eq!((whole(&result, "observations"), whole(&result, "minibatches")), (120, 5));
+    assert!((number(&result, "mass") - 2400.0).abs() < 1e-3, "{result}");
+    let refused =
+        sandbox.run(&[&["fit", "all.jsonl", "--model", "hdp", "--eta", "0.5"], &flags[..]].concat());
+    assert!(refused.refusal().starts_with("the checkpoint was made with --eta 0.05, this run has 0.5"));
+    let twice = fit(&sandbox, "all.jsonl", &["--passes", "2", "--bootstrap", "40", "--batch-size", "20"]);
+    assert!(
+        (number(&twice, "mass") - 2400.0).abs() < 1e-3 && whole(&twice, "observations") == 120,
+        "{twice}"
+    );
+}
+
+#[test]
+fn every_format_of_documents_is_read() {
+    let sandbox = Sandbox::with("docword.x.txt", "3\n4\n4\n1 1 2\n1 2 1\n2 3 4\n3 4 1\n");
+    sandbox.write("x.ldac", "2 0:2 1:1\n1 2:4\n1 3:1\n");
+    sandbox.write("vocab.txt", "sun\nrain\nwind\nsnow\n");
+    for input in ["docword.x.txt", "x.ldac"] {
+        let result = fit(&sandbox, input, &["--vocabulary", "vocab.txt"]);
+        assert_eq!((whole(&result, "observations"), whole(&result, "dimensions")), (3, 4));
+        assert!((number(&result, "mass") - 8.0).abs() < 1e-9);
+    }
+    let refused = sandbox.run(&["fit", "x.ldac", "--model", "hdp"]);
+    assert!(refused.refusal().contains("--vocabulary"), "{}", refused.stderr);
+    sandbox.write("few.txt", "sun\nrain\n");
+    let refused = sandbox.run(&["fit", "docword.x.txt", "--model", "hdp", "--vocabulary", "few.txt"]);
+    assert!(refused.refusal().starts_with("docword.x.txt: it has 4 words, the vocabulary has 2"));
+    let refused = sandbox.run(&["fit", "x.ldac", "--model", "hdp", "--format", "csv"]);
+    assert!(refused.refusal().starts_with("--format csv holds rows, not documents"));
+    assert!(sandbox.run(&["fit", "x.ldac", "--model", "hdp", "--alpha0", "0"]).refusal().contains("alpha0"));
+}
+
+#[test]
+fn the_demo_draws_documents() {
+    let sandbox = Sandbox::new();
+    let run =
+        sandbox.run(&["demo", "--model", "hdp", "--rows", "400", "--clusters", "5", "--json", "--quiet"]);
+    let result = run.json();
+    assert_eq!((whole(&result, "observations"), whole(&result, "dimensions")), (400, 150));
+    assert!(sandbox.path("anabranch-report/report.html").exists());
+}

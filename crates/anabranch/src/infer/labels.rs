@@ -1,0 +1,436 @@
+//! Which components a row can belong to, and how probably: a few for each row, however many components there are.
+//!
+//! ```text
+//! r_jk ∝ exp(l_jk)  for the [`MOST`] largest scores l_jk of row j,   r_jk = 0 for the others
+//! ```
+//!
+//! Of all labels that are possible for at most so many components a row, these are the ones with the largest objective
+//! (Hughes and Sudderth 2016), so that the ascent stays one. The M-step costs as much as the labels that are possible, and
+//! so does an E-step that does not ask again which those are.
+
+use pulp::{Arch, Simd, WithSimd};
+
+use crate::batch::Batch;
+use crate::math::product::{add_scaled, dot, rows_times_parameters};
+use crate::math::softmax::{LN_NEGLIGIBLE, max_of, softmax_row};
+
+/// Components that a row can belong to, at most.
+pub(super) const MOST: usize = 8;
+
+/// Scores that are held at a time: they stay in the cache between the product and the choice.
+const SCORES: usize = 32_768;
+
+/// The possible labels of each row. A row has [`MOST`] places, of which it uses the first ones.
+#[derive(Debug, Default)]
+pub(super) struct Labels {
+    components: Vec<u32>,
+    probabilities: Vec<f64>,
+    used: Vec<u8>,
+    ln_totals: Vec<f64>,
+    scores: Vec<f64>,
+    chosen: Vec<(f64, u32)>,
+}
+
+impl Labels {
+    /// Rows without a label.
+    pub(super) fn clear(&mut self, n_rows: usize) {
+        self.components.resize(n_rows * MOST, 0);
+        self.probabilities.resize(n_rows * MOST, 0.0);
+        self.used.clear();
+        self.used.resize(n_rows, 0);
+        self.ln_totals.clear();
+        self.ln_totals.resize(n_rows, f64::NEG_INFINITY);
+    }
+
+    /// For each row, `log Σ_k exp(l_jk)` over the components that it can belong to.
+    pub(super) fn ln_totals(&self) -> &[f64] {
+        &self.ln_totals
+    }
+
+    /// The labels of one row.
+    pub(super) fn row(&self, row: usize) -> impl Iterator<Item = (usize, f64)> {
+        let places = row * MOST..row * MOST + usize::from(self.used[row]);
+        let components = self.components[places.clone()].iter().map(|ix| *ix as usize);
+        components.zip(self.probabilities[places].iter().copied())
+    }
+
+    /// The labels of each row in turn.
+    pub(super) fn rows(&self) -> impl Iterator<Item = impl Iterator<Item = (usize, f64)>> {
+        (0..self.used.len()).map(|row| self.row(row))
+    }
+
+    /// The E-step over all components: scores are `φ_k · T(x) + ln w_k`.
+    pub(super) fn assign(&mut self, features: &[f64], phi: &[f64], ln_weights: &[f64], n_features: usize) {
+        let k = ln_weights.len();
+        self.clear(features.len() / n_features);
+        if k == 0 {
+            return;
+        }
+        let mut scores = std::mem::take(&mut self.scores);
+        let rows_at_a_time = (SCORES / k).clamp(16, 512);
+        let mut first = 0;
+        for rows in features.chunks(rows_at_a_time * n_features) {
+            let n = rows.len() / n_features;
+            scores.resize(n * k, 0.0);
+            rows_times_parameters(rows, phi, n_features, &mut scores);
+            Arch::new().dispatch(
+                #[inline(always)]
+                || {
+                    for (ix, row) in scores.chunks_exact_mut(k).enumerate() {
+                        row.iter_mut().zip(ln_weights).for_each(|(score, weight)| *score += weight);
+                        self.choose(first + ix, row);
+                    }
+                },
+            );
+            first += n;
+        }
+        self.scores = scores;
+    }
+
+    /// Takes the labels of a row from the scores of all components.
+    #[inline(always)]
+    pub(super) fn choose(&mut self, row: usize, scores: &[f64]) {
+        let cut = max_of(scores) + LN_NEGLIGIBLE;
+        self.chosen.clear();
+        let possible = scores.iter().enumerate().filter(|(_, score)| **score >= cut);
+        self.chosen.extend(possible.map(|(ix, score)| (*score, ix as u32)));
+        if self.chosen.len() > MOST {
+            self.chosen.select_nth_unstable_by(MOST - 1, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            self.chosen.truncate(MOST);
+        }
+        let places = row * MOST..row * MOST + self.chosen.len();
+        self.used[row] = self.chosen.len() as u8;
+        let components = self.components[places.clone()].iter_mut();
+        for ((component, probability), (score, ix)) in
+            components.zip(&mut self.probabilities[places.clone()]).zip(&self.chosen)
+        {
+            (*component, *probability) = (*ix, *score);
+        }
+        self.ln_totals[row] = softmax_row(&mut self.probabilities[places]);
+    }
+
+    /// The E-step over the labels that are possible.
+    pub(super) fn assign_again(
+        &mut self,
+        features: &[f64],
+        phi: &[f64],
+        ln_weights: &[f64],
+        n_features: usize,
+    ) {
+        Arch::new().dispatch(AssignAgain { labels: self, features, phi, ln_weights, n_features });
+    }
+
+    /// The M-step's sums: `sums (k × f) += Σ_j w_j r_jk T(x_j)`.
+    pub(super) fn accumulate(&self, features: &[f64], batch: &Batch, n_features: usize, sums: &mut [f64]) {
+        Arch::new().dispatch(Accumulate {
+            labels: self,
+            features,
+            weights: batch.weights(),
+            n_features,
+            sums,
+        });
+    }
+
+    /// Which of `k` components any row belongs to.
+    pub(super) fn touched(&self, k: usize) -> Vec<bool> {
+        let mut touched = vec![false; k];
+        for (ix, probability) in self.rows().flatten() {
+            touched[ix] |= probability > 0.0;
+        }
+        touched
+    }
+
+    /// Renames the components; labels of a component without a new name are taken away.
+    pub(super) fn rename(&mut self, new_names: &[Option<usize>]) {
+        for (row, used) in self.used.iter_mut().enumerate() {
+            let first = row * MOST;
+            let mut kept = 0;
+            for place in first..first + usize::from(*used) {
+                if let Some(name) = new_names[self.components[place] as usize] {
+                    self.components[first + kept] = name as u32;
+                    self.probabilities[first + kept] = self.probabilities[place];
+                    kept += 1;
+                }
+            }
+            *used = kept as u8;
+        }
+    }
+
+    /// The labels of a row become those of another one.
+    pub(super) fn copy_row(&mut self, row: usize, other: &Self, from: usize) {
+        let (to, source) = (row * MOST..(row + 1) * MOST, from * MOST..(from + 1) * MOST);
+        self.components[to.clone()].copy_from_slice(&other.components[source.clone()]);
+        self.probabilities[to].copy_from_slice(&other.probabilities[source]);
+        self.used[row] = other.used[from];
+        self.ln_totals[row] = other.ln_totals[from];
+    }
+
+    /// The labels of one component become those of another.
+    pub(super) fn join(&mut self, from: &[Option<usize>]) {
+        for (row, used) in self.used.iter_mut().enumerate() {
+            let first = row * MOST;
+            let mut kept = 0;
+            for place in first..first + usize::from(*used) {
+                let ix = self.components[place];
+                let name = from[ix as usize].map_or(ix, |into| into as u32);
+                let probability = self.probabilities[place];
+                match self.components[first..first + kept].iter().position(|known| *known == name) {
+                    Some(known) => self.probabilities[first + known] += probability,
+                    None => {
+                        self.components[first + kept] = name;
+                        self.probabilities[first + kept] = probability;
+                        kept += 1;
+                    }
+                }
+            }
+            *used = kept as u8;
+        }
+    }
+
+    /// Gives a component this share of a row; the others keep the rest. Where all places are taken, the least probable
+    /// label makes room.
+    pub(super) fn open(&mut self, row: usize, component: usize, share: f64) {
+        let first = row * MOST;
+        let mut used = usize::from(self.used[row]);
+        let places = &mut self.probabilities[first..first + used];
+        if used == MOST {
+            let least = (0..used).min_by(|a, b| places[*a].total_cmp(&places[*b])).expect("there are places");
+            let rest = 1.0 - places[least];
+            places[least] = places[used - 1];
+            self.components[first + least] = self.components[first + used - 1];
+            used -= 1;
+            places[..used].iter_mut().for_each(|p| *p /= rest);
+        }
+        self.probabilities[first..first + used].iter_mut().for_each(|p| *p *= 1.0 - share);
+        self.components[first + used] = component as u32;
+        self.probabilities[first + used] = share;
+        self.used[row] = used as u8 + 1;
+    }
+
+    /// The same labels by component.
+    pub(super) fn by_component(&self, k: usize) -> ByComponent {
+        let mut ends = vec![0; k + 1];
+        for (ix, _) in self.rows().flatten() {
+            ends[ix + 1] += 1;
+        }
+        for ix in 0..k {
+            ends[ix + 1] += ends[ix];
+        }
+        let mut rows = vec![(0, 0.0); ends[k]];
+        let mut next = ends.clone();
+        for (row, labels) in self.rows().enumerate() {
+            for (ix, probability) in labels {
+                rows[next[ix]] = (row as u32, probability);
+                next[ix] += 1;
+            }
+        }
+        ByComponent { ends, rows }
+    }
+}
+
+/// The loop of [`Labels::assign_again`] for the registers of the machine.
+struct AssignAgain<'a> {
+    labels: &'a mut Labels,
+    features: &'a [f64],
+    phi: &'a [f64],
+    ln_weights: &'a [f64],
+    n_features: usize,
+}
+
+impl WithSimd for AssignAgain<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { labels, features, phi, ln_weights, n_features } = self;
+        for (row, x) in features.chunks_exact(n_features).enumerate() {
+            let places = row * MOST..row * MOST + usize::from(labels.used[row]);
+            let probabilities = &mut labels.probabilities[places.clone()];
+            for (ix, out) in labels.components[places].iter().zip(probabilities.iter_mut()) {
+                let ix = *ix as usize;
+                *out = dot(simd, x, &phi[ix * n_features..(ix + 1) * n_features]) + ln_weights[ix];
+            }
+            labels.ln_totals[row] = softmax_row(probabilities);
+        }
+    }
+}
+
+/// The loop of [`Labels::accumulate`] for the registers of the machine.
+struct Accumulate<'a> {
+    labels: &'a Labels,
+    features: &'a [f64],
+    weights: Option<&'a [f64]>,
+    n_features: usize,
+    sums: &'a mut [f64],
+}
+
+impl WithSimd for Accumulate<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { labels, features, weights, n_features, sums } = self;
+        for (row, x) in features.chunks_exact(n_features).enumerate() {
+            let weight = weights.map_or(1.0, |weights| weights[row]);
+            for (ix, probability) in labels.row(row).filter(|(_, probability)| *probability > 0.0) {
+                let sum = &mut sums[ix * n_features..(ix + 1) * n_features];
+                add_scaled(simd, weight * probability, x, sum);
+            }
+        }
+    }
+}
+
+/// The rows that can belong to each component, in order.
+#[derive(Debug)]
+pub(super) struct ByComponent {
+    ends: Vec<usize>,
+    rows: Vec<(u32, f64)>,
+}
+
+impl ByComponent {
+    /// The rows of one component.
+    pub(super) fn of(&self, component: usize) -> &[(u32, f64)] {
+        &self.rows[self.ends[component]..self.ends[component + 1]]
+    }
+
+    /// The rows of either of two components, with both probabilities.
+    pub(super) fn of_pair(&self, a: usize, b: usize, mut look: impl FnMut(usize, f64, f64)) {
+        let (mut a, mut b) = (self.of(a), self.of(b));
+        loop {
+            let (row_a, row_b) = (a.first().map(|(row, _)| *row), b.first().map(|(row, _)| *row));
+            let Some(row) = row_a.into_iter().chain(row_b).min() else { break };
+            let take = |rows: &mut &[(u32, f64)]| match rows.split_first() {
+                Some((first, rest)) if first.0 == row => {
+                    *rows = rest;
+                    first.1
+                }
+                _ => 0.0,
+            };
+            look(row as usize, take(&mut a), take(&mut b));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A dot product in another order.
+    const ROUNDING: f64 = 1e-12;
+
+    /// Rows, parameters and weights that make soft labels.
+    fn example(n: usize, k: usize, f: usize) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+        let features = (0..n * f).map(|i| (i as f64 * 0.37).sin()).collect();
+        let phi = (0..k * f).map(|i| (i as f64 * 0.91).cos()).collect();
+        (features, phi, (0..k).map(|i| -(i as f64 * 0.1)).collect())
+    }
+
+    fn dense(labels: &Labels, k: usize) -> Vec<f64> {
+        let mut dense = vec![0.0; labels.used.len() * k];
+        for (row, labels) in labels.rows().enumerate() {
+            labels.for_each(|(ix, probability)| dense[row * k + ix] = probability);
+        }
+        dense
+    }
+
+    #[test]
+    fn few_components_give_the_whole_softmax_and_many_the_largest_part() {
+        for k in [1, 5, MOST, 40] {
+            let (n, f) = (23, 7);
+            let (features, phi, ln_weights) = example(n, k, f);
+            let mut labels = Labels::default();
+            labels.assign(&features, &phi, &ln_weights, f);
+            let found = dense(&labels, k);
+            for (row, x) in features.chunks_exact(f).enumerate() {
+                let mut all: Vec<f64> = (0..k)
+                    .map(|ix| {
+                        let score: f64 = (0..f).map(|i| x[i] * phi[ix * f + i]).sum();
+                        (score + ln_weights[ix]).exp()
+                    })
+                    .collect();
+                let mut order = all.clone();
+                order.sort_by(|a, b| b.total_cmp(a));
+                let cut = order[MOST.min(k) - 1];
+                all.iter_mut().for_each(|v| *v = if *v >= cut { *v } else { 0.0 });
+                let total: f64 = all.iter().sum();
+                assert!((labels.ln_totals()[row] - total.ln()).abs() < ROUNDING);
+                for ix in 0..k {
+                    assert!((found[row * k + ix] - all[ix] / total).abs() < ROUNDING, "k = {k}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn asking_again_with_the_same_parameters_changes_nothing() {
+        let (k, f) = (40, 7);
+        let (features, phi, ln_weights) = example(23, k, f);
+        let mut labels = Labels::default();
+        labels.assign(&features, &phi, &ln_weights, f);
+        let before = dense(&labels, k);
+        labels.assign_again(&features, &phi, &ln_weights, f);
+        assert!(dense(&labels, k).iter().zip(&before).all(|(a, b)| (a - b).abs() < ROUNDING));
+    }
+
+    #[test]
+    fn sums_are_those_of_a_plain_loop() {
+        let (n, k, f) = (23, 40, 7);
+        let (features, phi, ln_weights) = example(n, k, f);
+        let mut labels = Labels::default();
+        labels.assign(&features, &phi, &ln_weights, f);
+        let weights: Vec<f64> = (0..n).map(|i| 0.5 + i as f64).collect();
+        let batch = Batch::new(1, vec![0.0; n]).unwrap().with_weights(weights.clone()).unwrap();
+        let mut sums = vec![0.0; k * f];
+        labels.accumulate(&features, &batch, f, &mut sums);
+        let r = dense(&labels, k);
+        for ix in 0..k {
+            for i in 0..f {
+                let sum: f64 = (0..n).map(|j| weights[j] * r[j * k + ix] * features[j * f + i]).sum();
+                assert!((sum - sums[ix * f + i]).abs() < 1e-11);
+            }
+        }
+    }
+
+    #[test]
+    fn joining_and_renaming_move_probability_and_opening_makes_room() {
+        let (n, k, f) = (23, 40, 7);
+        let (features, phi, ln_weights) = example(n, k, f);
+        let mut labels = Labels::default();
+        labels.assign(&features, &phi, &ln_weights, f);
+        let before = dense(&labels, k);
+        let mut into = vec![None; k];
+        into[7] = Some(3);
+        labels.join(&into);
+        let joined = dense(&labels, k);
+        for row in 0..n {
+            let both = before[row * k + 3] + before[row * k + 7];
+            assert_eq!((joined[row * k + 3], joined[row * k + 7]), (both, 0.0));
+        }
+        let names: Vec<Option<usize>> = (0..k).map(|ix| (ix % 2 == 1).then_some(ix / 2)).collect();
+        labels.rename(&names);
+        let renamed = dense(&labels, k / 2);
+        assert!((0..n * k / 2).all(|i| renamed[i] == joined[i / (k / 2) * k + 2 * (i % (k / 2)) + 1]));
+
+        labels.assign(&features, &phi, &ln_weights, f);
+        labels.open(0, k, 0.25);
+        assert_eq!(labels.row(0).count(), MOST);
+        assert!((labels.row(0).map(|(_, p)| p).sum::<f64>() - 1.0).abs() < ROUNDING);
+        assert!(labels.row(0).any(|label| label == (k, 0.25)));
+    }
+
+    #[test]
+    fn rows_of_a_pair_come_in_order_with_both_probabilities() {
+        let (n, k, f) = (23, 40, 7);
+        let (features, phi, ln_weights) = example(n, k, f);
+        let mut labels = Labels::default();
+        labels.assign(&features, &phi, &ln_weights, f);
+        let (dense, by_component) = (dense(&labels, k), labels.by_component(k));
+        let mut seen = Vec::new();
+        by_component.of_pair(2, 5, |row, a, b| seen.push((row, a, b)));
+        let expected: Vec<_> = (0..n)
+            .map(|row| (row, dense[row * k + 2], dense[row * k + 5]))
+            .filter(|(_, a, b)| a + b > 0.0)
+            .collect();
+        assert_eq!(seen, expected);
+    }
+}

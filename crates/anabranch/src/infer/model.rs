@@ -1,0 +1,142 @@
+//! What the engine asks of a minibatch inference: with a family and a process it makes a model.
+//!
+//! ```text
+//! infer        one minibatch, from a snapshot            (paper Figure 1b)
+//! bootstrap    the first minibatch, large and alone
+//! refit, merges, look_again    what can be better about the model; the engine makes journal entries of it
+//! ```
+
+use std::fmt::Debug;
+
+use rand::Rng;
+
+use super::{Bootstrap, Increment, Outlook, PriorChoice, Settings, Workspace, mixture, split, upkeep};
+use crate::batch::{Batch, Minibatch};
+use crate::central::Part;
+use crate::family::{Conjugate, Family};
+use crate::identify::ComponentId;
+use crate::posterior::{Evidence, Posterior};
+use crate::process::Process;
+
+/// Minibatch inference for components of family `F` whose number follows the process `P`.
+///
+/// An implementation is the settings of that inference. [`Settings`] is the inference of mixtures, for every family of
+/// dense rows and every process.
+pub trait Inference<F: Conjugate, P: Process>: Clone + Debug + Send + Sync + 'static {
+    /// What it learns from.
+    type Batch: Minibatch;
+
+    /// Memory that one worker reuses from minibatch to minibatch.
+    type Workspace: Default;
+
+    /// Learns from one minibatch with the central posterior as prior.
+    fn infer(
+        &self,
+        posterior: &Posterior<F, P>,
+        batch: &Self::Batch,
+        rng: &mut impl Rng,
+        workspace: &mut Self::Workspace,
+    ) -> Increment;
+
+    /// Learns components, and the prior if it is to be estimated, from the first minibatch.
+    fn bootstrap(
+        &self,
+        prior: &Posterior<F, P>,
+        batch: &Self::Batch,
+        choice: PriorChoice,
+        outlook: Outlook,
+        rng: &mut impl Rng,
+        workspace: &mut Self::Workspace,
+    ) -> Bootstrap<F>;
+
+    /// The family and the process with their priors estimated anew; `None` when the components cannot tell.
+    fn refit(&self, posterior: &Posterior<F, P>) -> Option<(F, P)>;
+
+    /// Merges `(ends, into)`, in this order, that raise the objective of `horizon` times the data. The sample stands for
+    /// all data.
+    fn merges(
+        &self,
+        posterior: &Posterior<F, P>,
+        sample: &Self::Batch,
+        horizon: f64,
+    ) -> Vec<(ComponentId, ComponentId)>;
+
+    /// Components of which the sample shows that they hide several, with their parts. A model that knows none proposes none.
+    fn splits(
+        &self,
+        _posterior: &Posterior<F, P>,
+        _sample: &Self::Batch,
+        _rng: &mut impl Rng,
+        _workspace: &mut Self::Workspace,
+    ) -> Vec<(ComponentId, Vec<Part>)> {
+        Vec::new()
+    }
+
+    /// What data that were absorbed long ago say to the posterior of today: evidence for known components alone.
+    fn look_again(
+        &self,
+        posterior: &Posterior<F, P>,
+        batch: &Self::Batch,
+        workspace: &mut Self::Workspace,
+    ) -> Vec<(ComponentId, Evidence)>;
+}
+
+/// The inference of mixtures.
+impl<F: Family, P: Process> Inference<F, P> for Settings {
+    type Batch = Batch;
+    type Workspace = Workspace;
+
+    fn infer(
+        &self,
+        posterior: &Posterior<F, P>,
+        batch: &Batch,
+        rng: &mut impl Rng,
+        workspace: &mut Workspace,
+    ) -> Increment {
+        mixture::infer(posterior, batch, self, rng, workspace).0
+    }
+
+    fn bootstrap(
+        &self,
+        prior: &Posterior<F, P>,
+        batch: &Batch,
+        choice: PriorChoice,
+        outlook: Outlook,
+        rng: &mut impl Rng,
+        workspace: &mut Workspace,
+    ) -> Bootstrap<F> {
+        super::bootstrap(prior, batch, self, choice, outlook, rng, workspace)
+    }
+
+    fn refit(&self, posterior: &Posterior<F, P>) -> Option<(F, P)> {
+        Some((upkeep::refit(posterior)?, posterior.process().clone()))
+    }
+
+    fn merges(
+        &self,
+        posterior: &Posterior<F, P>,
+        sample: &Batch,
+        horizon: f64,
+    ) -> Vec<(ComponentId, ComponentId)> {
+        upkeep::merges(posterior, sample, horizon)
+    }
+
+    fn splits(
+        &self,
+        posterior: &Posterior<F, P>,
+        sample: &Batch,
+        rng: &mut impl Rng,
+        workspace: &mut Workspace,
+    ) -> Vec<(ComponentId, Vec<Part>)> {
+        split::splits(posterior, sample, self, rng, workspace)
+    }
+
+    fn look_again(
+        &self,
+        posterior: &Posterior<F, P>,
+        batch: &Batch,
+        workspace: &mut Workspace,
+    ) -> Vec<(ComponentId, Evidence)> {
+        upkeep::look_again(posterior, batch, workspace)
+    }
+}

@@ -1,0 +1,132 @@
+//! What a worker allocates: nothing while it infers from a minibatch without news, once its memory has grown, but the
+//! increment that leaves it.
+//!
+//! A program of its own, because it counts every allocation of the process.
+#![expect(unsafe_code, reason = "an allocator that counts is the only way to see every allocation")]
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use anabranch::batch::Batch;
+use anabranch::central::{BatchId, Central};
+use anabranch::family::Gaussian;
+use anabranch::identify::Identification;
+use anabranch::infer::{Increment, Outlook, PriorChoice, Settings, Workspace, bootstrap, infer};
+use anabranch::posterior::Posterior;
+use anabranch::process::Dirichlet;
+use anabranch_testkit::streams::Columns;
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use support::{process, rows_of};
+
+/// Counts the allocations of each thread.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; the counter is a thread's own and allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: as the caller promises.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Allocations of `work` on this thread.
+fn allocations<T>(work: impl FnOnce() -> T) -> (u64, T) {
+    let before = ALLOCATIONS.get();
+    let result = work();
+    (ALLOCATIONS.get() - before, result)
+}
+
+const CLUSTERS: usize = 8;
+const COLUMNS: usize = 5;
+
+fn rows(seed: u64, n: usize) -> Batch {
+    rows_of(Columns::Reals, seed, n, CLUSTERS, COLUMNS)
+}
+
+/// A posterior that has seen the clusters, and a minibatch of rows that it has seen.
+fn learned() -> (Central<Gaussian, Dirichlet>, Batch) {
+    let first = rows(1, 4000);
+    let family = Gaussian::from_rows(&first).unwrap();
+    let central = Central::new(family, process());
+    let rng = &mut Xoshiro256PlusPlus::seed_from_u64(1);
+    let (settings, workspace) = (Settings::default(), &mut Workspace::default());
+    let prior = central.snapshot();
+    let found = bootstrap(&prior, &first, &settings, PriorChoice::Given, Outlook::MoreToCome, rng, workspace);
+    central.absorb(BatchId(0), found.increment, Identification::Optimal).unwrap();
+    (central, first.head(256))
+}
+
+fn minibatch(
+    posterior: &Posterior<Gaussian, Dirichlet>,
+    batch: &Batch,
+    workspace: &mut Workspace,
+) -> Increment {
+    let rng = &mut Xoshiro256PlusPlus::seed_from_u64(2);
+    let (increment, report) = infer(posterior, batch, &Settings::default(), rng, workspace);
+    assert_eq!(report.proposed, 0, "the rows hold nothing new");
+    increment
+}
+
+#[test]
+fn a_minibatch_with_nothing_new_allocates_no_more_than_the_increment_and_a_few_lists() {
+    let (central, batch) = learned();
+    let posterior = central.snapshot();
+    let mut workspace = Workspace::default();
+    minibatch(&posterior, &batch, &mut workspace);
+    let (allocated, increment) = allocations(|| minibatch(&posterior, &batch, &mut workspace));
+    let components = increment.existing.len() as u64;
+    assert!(components > 1);
+    // The evidence of each component leaves the worker and cannot be reused.
+    let beside = allocated - components;
+    println!("{allocated} allocations: {components} of evidence, {beside} beside it");
+    assert!(beside <= MOST_BESIDE_THE_EVIDENCE, "{beside} allocations beside the {components} of evidence");
+
+    // As many for eight times the rows: no allocation belongs to a row.
+    let batches: Vec<Batch> = (0..8).map(|_| batch.clone()).collect();
+    let values = batches.iter().flat_map(|batch| batch.values()).copied().collect();
+    let larger = Batch::new(COLUMNS, values).unwrap();
+    minibatch(&posterior, &larger, &mut workspace);
+    let (for_more_rows, _) = allocations(|| minibatch(&posterior, &larger, &mut workspace));
+    assert_eq!(for_more_rows, allocated);
+}
+
+/// Lists of columns and flags, one entry for each component: their number does not grow with anything.
+const MOST_BESIDE_THE_EVIDENCE: u64 = 16;
+
+#[test]
+fn joining_allocates_for_each_component_that_changed() {
+    let (central, batch) = learned();
+    let mut workspace = Workspace::default();
+    let mut join = |id| {
+        let increment = minibatch(&central.snapshot(), &batch, &mut workspace);
+        let components = increment.existing.len() as u64;
+        (components, allocations(|| central.absorb(BatchId(id), increment, Identification::Optimal)).0)
+    };
+    join(1);
+    let (components, allocated) = join(2);
+    println!("{allocated} allocations to join {components} components");
+    // A component and its sums; the list of components and the snapshot; the entry's own lists.
+    assert!(allocated <= 2 * components + 16, "{allocated} allocations for {components} components");
+}
