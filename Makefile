@@ -23,7 +23,7 @@ set-up: ## Install what the build needs (a C++ compiler, where there is none)
 	@scripts/set-up
 
 .PHONY: test
-test: set-up unit model-check instructions python ## Set up and run every test, the model check and the fuzzer's repeatable part
+test: set-up unit model-check python ## Set up and run every test, the model check and the fuzzer's repeatable part
 	@fuzz/run check
 
 .PHONY: instructions

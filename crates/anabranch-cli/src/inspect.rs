@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::features;
 use crate::fit::describe;
 use crate::picture::{counted, grouped, significant};
+use crate::printing::print_json;
 use crate::topics;
 
 /// What `inspect --json` prints.
@@ -93,10 +94,7 @@ pub fn command(args: &InspectArgs) -> Result<(), Failure> {
     }
     let mut out = std::io::stdout().lock();
     if args.json {
-        let text = serde_json::to_string(&inspection)
-            .map_err(|error| Failure::Internal { message: format!("cannot print the model: {error}") })?;
-        writeln!(out, "{text}")?;
-        return Ok(());
+        return print_json(&mut out, &inspection, "model");
     }
     print_table(&inspection, args.top, &mut out)
 }

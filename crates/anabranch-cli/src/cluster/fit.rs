@@ -16,7 +16,7 @@ use super::submit::{bootstrap_rows, publish, source_name};
 use super::{bound_name, connect_to, prior_spec, runtime, say};
 use crate::args::{Algorithm, FitArgs, OnOff, ScheduleKind};
 use crate::failure::Failure;
-use crate::fit::{Finished, Trace, parallelism};
+use crate::fit::{Finished, Trace};
 use crate::reading::{DomainFilter, Minibatches};
 use crate::resources::Stopwatch;
 use crate::stop;
@@ -51,7 +51,7 @@ pub fn run(
     let (model, report) = runtime()?.block_on(async {
         let job = Job::open(&to, &name, Access::Create(Box::new(spec))).await?;
         let done = Arc::new(AtomicBool::new(false));
-        let (threads, _) = parallelism(&args.engine);
+        let (threads, _) = args.engine.parallelism();
         let seen = Arc::clone(&done);
         let config = WorkerConfig {
             threads,

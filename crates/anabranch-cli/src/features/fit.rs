@@ -4,9 +4,8 @@ use std::io::Write;
 
 use anabranch::batch::Batch;
 use anabranch::central::{Central, Memory};
-use anabranch::engine::{self, Config, Event, Flow, Schedule};
+use anabranch::engine::{self, Event, Flow};
 use anabranch::family::LinearGaussian;
-use anabranch::identify::Identification;
 use anabranch::infer::FeatureSettings;
 use anabranch::posterior::FeaturePredictor;
 use anabranch::process::Beta;
@@ -15,10 +14,11 @@ use serde::Serialize;
 
 use super::page::{self, Image};
 use super::{FeatureModel, NAME, explained, family, process};
-use crate::args::{Algorithm, EngineArgs, FeatureArgs, FitArgs, OnOff, OutputArgs, ScheduleKind};
+use crate::args::{Algorithm, EngineArgs, FeatureArgs, FitArgs, OutputArgs};
 use crate::failure::Failure;
-use crate::fit::{Checkpoints, FamilySpec, Progress, check_places, parallelism};
+use crate::fit::{Checkpoints, FamilySpec, Progress, check_places};
 use crate::picture::{counted, grouped, significant};
+use crate::printing::{Effort, print_json, print_places};
 use crate::reading::{self, DomainFilter, Minibatches};
 use crate::resources::{Stopwatch, peak_rss_bytes};
 use crate::stop;
@@ -143,29 +143,10 @@ impl Run<'_> {
         let image = Image::new(self.features.image.as_deref(), dimensions)?;
         let (family, prior) = family(self.features, dimensions)?;
         let process = process(self.engine)?;
-        let (threads, workers) = parallelism(self.engine);
-        let bootstrap = match (self.engine.bootstrap, self.engine.identify) {
-            (Some(rows), _) => rows as usize,
-            (None, OnOff::Off) => 0,
-            (None, OnOff::On) => BOOTSTRAP_ROWS,
-        };
-        let mut config = Config {
-            threads,
-            workers,
-            schedule: match self.engine.schedule {
-                ScheduleKind::Free => Schedule::Free,
-                ScheduleKind::Deterministic => Schedule::Deterministic,
-            },
-            seed: self.engine.seed,
-            identification: match self.engine.identify {
-                OnOff::On => Identification::Optimal,
-                OnOff::Off => Identification::ByPosition,
-            },
-            prior,
-            bootstrap_rows: bootstrap,
-            upkeep: self.engine.identify == OnOff::On,
-            ..Config::new(FeatureSettings { max_new: self.engine.max_new, ..FeatureSettings::default() })
-        };
+        let (threads, workers) = self.engine.parallelism();
+        let bootstrap = self.engine.bootstrap_rows(BOOTSTRAP_ROWS);
+        let inference = FeatureSettings { max_new: self.engine.max_new, ..FeatureSettings::default() };
+        let mut config = self.engine.config(inference, prior, bootstrap);
         let watch = Stopwatch::start();
         let first_rows = if bootstrap > 0 { bootstrap } else { self.engine.batch_size as usize };
         let mut provenance = Provenance {
@@ -324,11 +305,7 @@ impl FeatureOutcome {
     fn print(&self, output: &OutputArgs) -> Result<(), Failure> {
         let mut out = std::io::stdout().lock();
         if output.json {
-            let text = serde_json::to_string(self).map_err(|error| Failure::Internal {
-                message: format!("cannot print the result: {error}"),
-            })?;
-            writeln!(out, "{text}")?;
-            return Ok(());
+            return print_json(&mut out, self, "result");
         }
         writeln!(
             out,
@@ -339,28 +316,21 @@ impl FeatureOutcome {
             significant(self.noise, 3),
             significant(self.feature_scale, 3),
         )?;
-        writeln!(
-            out,
-            "{:.2} s on {} ({:.2} processor seconds), {}, {}, {}",
-            self.seconds,
-            counted(self.threads as u64, "thread"),
-            self.cpu_seconds,
-            counted(self.minibatches, "minibatch"),
-            counted(self.matchings, "matching"),
-            counted(self.conflicts, "conflict")
-        )?;
+        Effort {
+            seconds: self.seconds,
+            threads: self.threads,
+            cpu_seconds: self.cpu_seconds,
+            minibatches: self.minibatches,
+            matchings: self.matchings,
+            conflicts: self.conflicts,
+        }
+        .print(&mut out)?;
         if let Some(error) = self.reconstruction_error {
             writeln!(out, "reconstruction error of a cell {}", significant(error, 4))?;
         }
         if let Some(error) = self.test_reconstruction_error {
             writeln!(out, "reconstruction error of a held-out cell {}", significant(error, 4))?;
         }
-        if let Some(path) = &output.out {
-            writeln!(out, "model: {}", path.display())?;
-        }
-        if let Some(folder) = &output.report {
-            writeln!(out, "report: {}", folder.join("report.html").display())?;
-        }
-        Ok(())
+        print_places(&mut out, output)
     }
 }

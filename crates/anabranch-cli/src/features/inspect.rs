@@ -8,6 +8,7 @@ use super::{FeatureModel, NAME};
 use crate::args::InspectArgs;
 use crate::failure::Failure;
 use crate::picture::{counted, grouped, significant};
+use crate::printing::print_json;
 
 /// What `inspect --json` prints.
 #[derive(Serialize)]
@@ -50,10 +51,7 @@ pub fn inspect(args: &InspectArgs) -> Result<(), Failure> {
     let inspection = look(&model);
     let mut out = std::io::stdout().lock();
     if args.json {
-        let text = serde_json::to_string(&inspection)
-            .map_err(|error| Failure::Internal { message: format!("cannot print the model: {error}") })?;
-        writeln!(out, "{text}")?;
-        return Ok(());
+        return print_json(&mut out, &inspection, "model");
     }
     writeln!(
         out,

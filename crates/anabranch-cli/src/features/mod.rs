@@ -10,7 +10,7 @@ use anabranch::batch::Batch;
 use anabranch::family::LinearGaussian;
 use anabranch::infer::PriorChoice;
 use anabranch::posterior::FeaturePredictor;
-use anabranch::process::{Beta, Bound};
+use anabranch::process::Beta;
 use anabranch_io::model::StoredModel;
 
 pub(crate) use demo::Pictures;
@@ -19,7 +19,7 @@ pub use fit::fit;
 pub use inspect::inspect;
 pub use predict::predict;
 
-use crate::args::{BoundKind, EngineArgs, FeatureArgs};
+use crate::args::{EngineArgs, FeatureArgs};
 use crate::failure::Failure;
 
 /// What `--model` says.
@@ -49,11 +49,7 @@ fn family(args: &FeatureArgs, dimensions: usize) -> Result<(LinearGaussian, Prio
 }
 
 fn process(args: &EngineArgs) -> Result<Beta, Failure> {
-    let bound = match args.bound {
-        BoundKind::Paper => Bound::Paper,
-        BoundKind::Conditional => Bound::Conditional,
-    };
-    Beta::new(args.alpha, 1.0, bound).map_err(|error| Failure::input(format!("--alpha: {error}")))
+    Beta::new(args.alpha, 1.0, args.bound()).map_err(|error| Failure::input(format!("--alpha: {error}")))
 }
 
 /// How well rows are explained.

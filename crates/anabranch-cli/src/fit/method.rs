@@ -8,7 +8,6 @@ use anabranch::infer::PriorChoice;
 use anabranch::process::{AnyProcess, Dirichlet};
 use anabranch_rivals as rivals;
 
-use super::session::parallelism;
 use super::watch::Watch;
 use crate::args::{Algorithm, EngineArgs, RivalArgs};
 use crate::failure::Failure;
@@ -44,7 +43,7 @@ impl Method {
         let rate = rivals::Rate::new(rival.rate_delay, rival.rate_power)
             .map_err(|error| Failure::input(format!("--rate-delay and --rate-power: {error}")))?;
         let config = rivals::Config {
-            threads: parallelism(engine).0,
+            threads: engine.parallelism().0,
             seed: engine.seed,
             truncation: rival.truncation as usize,
             batch_size: engine.batch_size as usize,

@@ -22,7 +22,7 @@ pub use method::Method;
 pub use outcome::Outcome;
 pub(crate) use progress::Progress;
 pub use session::{BOOTSTRAP_ROWS, Finished, Further, Setup, process, run};
-pub(crate) use session::{check_places, checkpoint_file, parallelism};
+pub(crate) use session::{check_places, checkpoint_file};
 pub use summary::{print_outcome, write_report};
 pub use trace::Trace;
 

@@ -3,7 +3,7 @@
 use anabranch::family::Family;
 use serde::Serialize;
 
-use super::session::{Finished, parallelism};
+use super::session::Finished;
 use crate::args::EngineArgs;
 use crate::evaluate::Agreement;
 use crate::fit::describe;
@@ -74,7 +74,7 @@ impl Outcome {
     /// Collects the figures of a finished run.
     pub fn new(finished: &Finished, args: &EngineArgs, agreement: Option<Agreement>) -> Self {
         let (posterior, provenance) = (finished.posterior(), &finished.model.provenance);
-        let (threads, workers) = parallelism(args);
+        let (threads, workers) = args.parallelism();
         Self {
             observations: provenance.observations,
             dimensions: posterior.family().dimensions(),

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use anabranch::batch::Batch;
 use anabranch::central::{Central, Entry, Memory, Section};
-use anabranch::engine::{self, Config, Flow, Schedule};
+use anabranch::engine::{self, Config, Flow};
 use anabranch::family::AnyFamily;
-use anabranch::identify::Identification;
 use anabranch::infer::{PriorChoice, Settings};
 use anabranch::posterior::{Posterior, Predictor};
 use anabranch::process::{AnyProcess, Bound, Parameter, ProcessError};
@@ -19,7 +18,7 @@ use super::method::Method;
 use super::progress::Progress;
 use super::trace::Trace;
 use super::watch::{Counting, Evaluation, Watch, Watched};
-use crate::args::{BoundKind, EngineArgs, OnOff, OutputArgs, ScheduleKind};
+use crate::args::{EngineArgs, OutputArgs};
 use crate::failure::Failure;
 use crate::fit::describe;
 use crate::reading::{DomainFilter, Minibatches, RowSample};
@@ -101,51 +100,9 @@ impl Finished {
     }
 }
 
-/// Threads and logical workers after their defaults.
-pub(crate) fn parallelism(args: &EngineArgs) -> (usize, usize) {
-    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let threads = args.threads.map_or(cores, |n| n as usize);
-    (threads, args.workers.map_or(threads, |n| n as usize))
-}
-
-/// Rows that are fitted alone before the workers start; the ablation shows nothing once everything is found.
-pub fn bootstrap_rows(args: &EngineArgs) -> usize {
-    match (args.bootstrap, args.identify) {
-        (Some(rows), _) => rows as usize,
-        (None, OnOff::Off) => 0,
-        (None, OnOff::On) => BOOTSTRAP_ROWS,
-    }
-}
-
-fn config(args: &EngineArgs, prior: PriorChoice, bootstrap_rows: usize) -> Config {
-    let (threads, workers) = parallelism(args);
-    Config {
-        threads,
-        workers,
-        schedule: match args.schedule {
-            ScheduleKind::Free => Schedule::Free,
-            ScheduleKind::Deterministic => Schedule::Deterministic,
-        },
-        seed: args.seed,
-        identification: match args.identify {
-            OnOff::On => Identification::Optimal,
-            OnOff::Off => Identification::ByPosition,
-        },
-        inference: Settings { max_new: args.max_new, ..Settings::default() },
-        prior,
-        bootstrap_rows,
-        // The ablation is of the paper's method.
-        upkeep: args.identify == OnOff::On,
-    }
-}
-
 /// The process of a mixture: Pitman–Yor where there is a discount.
 pub fn process(args: &EngineArgs, discount: Option<Parameter>) -> Result<AnyProcess, Failure> {
-    let bound = match args.bound {
-        BoundKind::Paper => Bound::Paper,
-        BoundKind::Conditional => Bound::Conditional,
-    };
-    AnyProcess::new(args.alpha, discount, bound).map_err(|error| {
+    AnyProcess::new(args.alpha, discount, args.bound()).map_err(|error| {
         let flag = if matches!(error, ProcessError::Discount { .. }) { "--discount" } else { "--alpha" };
         Failure::input(format!("{flag}: {error}"))
     })
@@ -158,8 +115,9 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     let process = setup.process;
     let watch = Stopwatch::start();
     let names: Vec<String> = setup.source.schema().names().map(str::to_owned).collect();
-    let bootstrap = bootstrap_rows(args);
-    let mut config = config(args, setup.prior, bootstrap);
+    let bootstrap = args.bootstrap_rows(BOOTSTRAP_ROWS);
+    let inference = Settings { max_new: args.max_new, ..Settings::default() };
+    let mut config = args.config(inference, setup.prior, bootstrap);
     let sample = output.report.is_some().then(|| RowSample::new(names.len(), REPORT_ROWS, args.seed));
     let domain = setup.filter.family().map(describe);
     let mut stream = Minibatches::new(setup.source, setup.filter, args.batch_size as usize, sample);

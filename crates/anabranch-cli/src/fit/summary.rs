@@ -13,6 +13,7 @@ use crate::args::OutputArgs;
 use crate::doubts::{Doubts, diagnose};
 use crate::failure::Failure;
 use crate::picture::{counted, grouped, significant};
+use crate::printing::{Effort, print_json, print_places};
 use crate::report::{
     BadRow, ComponentRow, Covariance, EllipseData, Projection, ReportData, ReportFiles, ScatterData, write,
 };
@@ -21,10 +22,7 @@ use crate::report::{
 pub fn print_outcome(outcome: &Outcome, output: &OutputArgs) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     if output.json {
-        let text = serde_json::to_string(outcome)
-            .map_err(|error| Failure::Internal { message: format!("cannot print the result: {error}") })?;
-        writeln!(out, "{text}")?;
-        return Ok(());
+        return print_json(&mut out, outcome, "result");
     }
     writeln!(
         out,
@@ -35,16 +33,15 @@ pub fn print_outcome(outcome: &Outcome, output: &OutputArgs) -> Result<(), Failu
         grouped(outcome.effective_components as f64),
         outcome.family
     )?;
-    writeln!(
-        out,
-        "{:.2} s on {} ({:.2} processor seconds), {}, {}, {}",
-        outcome.seconds,
-        counted(outcome.threads as u64, "thread"),
-        outcome.cpu_seconds,
-        counted(outcome.minibatches, "minibatch"),
-        counted(outcome.matchings, "matching"),
-        counted(outcome.conflicts, "conflict")
-    )?;
+    Effort {
+        seconds: outcome.seconds,
+        threads: outcome.threads,
+        cpu_seconds: outcome.cpu_seconds,
+        minibatches: outcome.minibatches,
+        matchings: outcome.matchings,
+        conflicts: outcome.conflicts,
+    }
+    .print(&mut out)?;
     if outcome.skipped_rows > 0 {
         writeln!(out, "{} skipped", counted(outcome.skipped_rows, "bad row"))?;
     }
@@ -57,13 +54,7 @@ pub fn print_outcome(outcome: &Outcome, output: &OutputArgs) -> Result<(), Failu
             "agreement with the labels: adjusted Rand {rand:.4}, normalized mutual information {nmi:.4}"
         )?;
     }
-    if let Some(path) = &output.out {
-        writeln!(out, "model: {}", path.display())?;
-    }
-    if let Some(folder) = &output.report {
-        writeln!(out, "report: {}", folder.join("report.html").display())?;
-    }
-    Ok(())
+    print_places(&mut out, output)
 }
 
 /// Writes the report of a finished run. `reference` is the likelihood of the mixture that made the data.

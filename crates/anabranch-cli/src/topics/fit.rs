@@ -5,13 +5,12 @@ use std::time::{Duration, Instant};
 
 use anabranch::central::{BatchSet, Central, Entry, Memory};
 use anabranch::documents::Documents;
-use anabranch::engine::{self, Config, Flow, Schedule};
+use anabranch::engine::{self, Flow};
 use anabranch::family::Topic;
-use anabranch::identify::Identification;
 use anabranch::infer::{PriorChoice, TopicSettings};
 use anabranch::metric::coherence;
 use anabranch::posterior::{TopicPredictor, halves};
-use anabranch::process::{Bound, Hierarchical};
+use anabranch::process::Hierarchical;
 use anabranch_io::Input;
 use anabranch_io::model::{TopicModel, TopicProvenance};
 use anabranch_io::words::{BagFormat, BagOptions, Bags, Vocabulary, read_vocabulary};
@@ -20,11 +19,9 @@ use super::outcome::Outcome;
 use super::stream::{Minibatches, Origin};
 use super::watch::{Moment, Saving, Watch};
 use super::{TOP_WORDS, report, top_words};
-use crate::args::{
-    BadRow, BoundKind, EngineArgs, FitArgs, InputFormat, OnOff, OutputArgs, ReadArgs, ScheduleKind, TopicArgs,
-};
+use crate::args::{BadRow, EngineArgs, FitArgs, InputFormat, OutputArgs, ReadArgs, TopicArgs};
 use crate::failure::Failure;
-use crate::fit::{Progress, check_places, checkpoint_file, parallelism};
+use crate::fit::{Progress, check_places, checkpoint_file};
 use crate::resources::{Stopwatch, peak_rss_bytes};
 use crate::stop;
 
@@ -165,33 +162,8 @@ pub(super) struct Fitted {
     stopped: bool,
 }
 
-fn config(args: &EngineArgs, bootstrap: usize) -> Config<TopicSettings> {
-    let (threads, workers) = parallelism(args);
-    Config {
-        threads,
-        workers,
-        schedule: match args.schedule {
-            ScheduleKind::Free => Schedule::Free,
-            ScheduleKind::Deterministic => Schedule::Deterministic,
-        },
-        seed: args.seed,
-        identification: match args.identify {
-            OnOff::On => Identification::Optimal,
-            OnOff::Off => Identification::ByPosition,
-        },
-        bootstrap_rows: bootstrap,
-        // The ablation is of the paper's method.
-        upkeep: args.identify == OnOff::On,
-        ..Config::new(TopicSettings { max_new: args.max_new, ..TopicSettings::default() })
-    }
-}
-
 fn process(topics: &TopicArgs, args: &EngineArgs) -> Result<Hierarchical, Failure> {
-    let bound = match args.bound {
-        BoundKind::Paper => Bound::Paper,
-        BoundKind::Conditional => Bound::Conditional,
-    };
-    Hierarchical::new(topics.gamma, topics.alpha0, bound).map_err(Failure::input)
+    Hierarchical::new(topics.gamma, topics.alpha0, args.bound()).map_err(Failure::input)
 }
 
 /// Runs the stream through the engine.
@@ -205,14 +177,11 @@ pub(super) fn run<O: Origin>(
     check_places(output)?;
     let process = process(topics, args)?;
     let watch = Stopwatch::start();
-    let bootstrap = match (args.bootstrap, args.identify) {
-        (Some(documents), _) => documents as usize,
-        (None, OnOff::Off) => 0,
-        (None, OnOff::On) => BOOTSTRAP_DOCUMENTS,
-    };
+    let bootstrap = args.bootstrap_rows(BOOTSTRAP_DOCUMENTS);
     let size = args.batch_size as usize;
     let first = if bootstrap > 0 { bootstrap } else { size };
-    let config = config(args, bootstrap);
+    let inference = TopicSettings { max_new: args.max_new, ..TopicSettings::default() };
+    let config = args.config(inference, PriorChoice::Estimated, bootstrap);
     let mut provenance = TopicProvenance {
         seed: args.seed,
         bootstrap_documents: first as u64,
@@ -330,7 +299,7 @@ pub(super) fn conclude(
         .as_ref()
         .and_then(|(observed, held_out)| TopicPredictor::new(posterior).completion(observed, held_out));
     let known: Vec<f64> = model.provenance.coherence.iter().flatten().copied().collect();
-    let (threads, workers) = parallelism(args);
+    let (threads, workers) = args.parallelism();
     let outcome = Outcome {
         observations: model.provenance.documents,
         dimensions: model.vocabulary.len(),

@@ -9,6 +9,7 @@ use super::{TOP_WORDS, largest_first, top_words};
 use crate::args::InspectArgs;
 use crate::failure::Failure;
 use crate::picture::{counted, grouped};
+use crate::printing::print_json;
 
 #[derive(Serialize)]
 struct Inspection<'a> {
@@ -49,10 +50,7 @@ pub fn command(args: &InspectArgs) -> Result<(), Failure> {
     let inspection = inspect(&model);
     let mut out = std::io::stdout().lock();
     if args.json {
-        let text = serde_json::to_string(&inspection)
-            .map_err(|error| Failure::Internal { message: format!("cannot print the model: {error}") })?;
-        writeln!(out, "{text}")?;
-        return Ok(());
+        return print_json(&mut out, &inspection, "model");
     }
     writeln!(
         out,

@@ -9,6 +9,7 @@ use super::{TOP_WORDS, largest_first, top_words};
 use crate::args::OutputArgs;
 use crate::failure::Failure;
 use crate::picture::{counted, grouped};
+use crate::printing::{Effort, print_json, print_places};
 
 /// Topics that the summary shows.
 const SHOWN: usize = 10;
@@ -79,11 +80,7 @@ impl Outcome {
     pub fn print(&self, model: &TopicModel, output: &OutputArgs) -> Result<(), Failure> {
         let mut out = std::io::stdout().lock();
         if output.json {
-            let text = serde_json::to_string(self).map_err(|error| Failure::Internal {
-                message: format!("cannot print the result: {error}"),
-            })?;
-            writeln!(out, "{text}")?;
-            return Ok(());
+            return print_json(&mut out, self, "result");
         }
         writeln!(
             out,
@@ -93,16 +90,15 @@ impl Outcome {
             grouped(self.dimensions as f64),
             counted(self.components as u64, "topic"),
         )?;
-        writeln!(
-            out,
-            "{:.2} s on {} ({:.2} processor seconds), {}, {}, {}",
-            self.seconds,
-            counted(self.threads as u64, "thread"),
-            self.cpu_seconds,
-            counted(self.minibatches, "minibatch"),
-            counted(self.matchings, "matching"),
-            counted(self.conflicts, "conflict")
-        )?;
+        Effort {
+            seconds: self.seconds,
+            threads: self.threads,
+            cpu_seconds: self.cpu_seconds,
+            minibatches: self.minibatches,
+            matchings: self.matchings,
+            conflicts: self.conflicts,
+        }
+        .print(&mut out)?;
         if self.skipped_rows > 0 {
             writeln!(out, "{} skipped", counted(self.skipped_rows, "bad line"))?;
         }
@@ -119,12 +115,6 @@ impl Outcome {
             let share = 100.0 * topic.evidence().stats[0] / self.mass.max(f64::MIN_POSITIVE);
             writeln!(out, "{:>6} {share:>5.1} %  {}", topic.id(), words.join(" "))?;
         }
-        if let Some(path) = &output.out {
-            writeln!(out, "model: {}", path.display())?;
-        }
-        if let Some(folder) = &output.report {
-            writeln!(out, "report: {}", folder.join("report.html").display())?;
-        }
-        Ok(())
+        print_places(&mut out, output)
     }
 }

@@ -1,4 +1,5 @@
-//! When the model is looked after: whenever the data have doubled, and at the end.
+//! When the model is looked after: whenever the data have doubled (prior, merges, the process's parameters), and at the end
+//! (the same, splits, and the first rows again).
 //!
 //! Whoever brings the minibatch that crosses the line does it, in its own turn, so that a deterministic run stays one;
 //! the others go on meanwhile. Every change is a journal entry like any other.
@@ -18,9 +19,6 @@ const FIRST_LINE: f64 = 1000.0;
 
 /// While the stream goes on, a merge must still be right when the data have doubled again.
 const HORIZON: f64 = 2.0;
-
-/// Times that the prior, merges and the first rows follow from each other in the end.
-const LOOKS: usize = 1;
 
 /// One at a time.
 #[derive(Debug, Default)]
@@ -64,7 +62,7 @@ pub fn is_due(mass: f64, added: f64) -> bool {
 }
 
 /// Looks after the model while the stream goes on: the prior again, merges that stay right when the data have doubled, and
-/// splits. Without upkeep there is nothing to do.
+/// the parameters of the process that are learned. Without upkeep there is nothing to do.
 pub fn tend<F: Conjugate, P: Process, I: Inference<F, P>>(
     central: &Central<F, P, I::Batch>,
     config: &Config<I>,
@@ -72,12 +70,8 @@ pub fn tend<F: Conjugate, P: Process, I: Inference<F, P>>(
     if !config.upkeep {
         return;
     }
-    estimate_prior(central, config);
-    merge(central, config, HORIZON);
-    for entry in splits(&central.snapshot(), central, config, None) {
-        // Void where the component has ended meanwhile, or where its parts would not be proper: it stays whole.
-        let _ = central.append(&entry);
-    }
+    estimate_prior(&central.snapshot(), central, config);
+    merge(&central.snapshot(), central, config, HORIZON);
     learn_process(central);
 }
 
@@ -90,10 +84,10 @@ pub fn finish<F: Conjugate, P: Process, I: Inference<F, P>>(
     if !config.upkeep {
         return;
     }
-    estimate_prior(central, config);
+    estimate_prior(&central.snapshot(), central, config);
     replace_first(central, config);
-    estimate_prior(central, config);
-    merge(central, config, 1.0);
+    estimate_prior(&central.snapshot(), central, config);
+    merge(&central.snapshot(), central, config, 1.0);
     learn_process(central);
 }
 
@@ -107,14 +101,8 @@ pub(super) fn learn_process<F: Conjugate, P: Process, B: Minibatch>(central: &Ce
     }
 }
 
+/// Estimates the prior from the components of this posterior.
 fn estimate_prior<F: Conjugate, P: Process, I: Inference<F, P>>(
-    central: &Central<F, P, I::Batch>,
-    config: &Config<I>,
-) {
-    estimate_prior_from(&central.snapshot(), central, config);
-}
-
-fn estimate_prior_from<F: Conjugate, P: Process, I: Inference<F, P>>(
     posterior: &Posterior<F, P>,
     central: &Central<F, P, I::Batch>,
     config: &Config<I>,
@@ -127,15 +115,8 @@ fn estimate_prior_from<F: Conjugate, P: Process, I: Inference<F, P>>(
     }
 }
 
+/// Makes the merges that are right in this posterior.
 fn merge<F: Conjugate, P: Process, I: Inference<F, P>>(
-    central: &Central<F, P, I::Batch>,
-    config: &Config<I>,
-    horizon: f64,
-) {
-    merge_as_in(&central.snapshot(), central, config, horizon);
-}
-
-fn merge_as_in<F: Conjugate, P: Process, I: Inference<F, P>>(
     posterior: &Posterior<F, P>,
     central: &Central<F, P, I::Batch>,
     config: &Config<I>,
@@ -181,22 +162,20 @@ fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
         debug_assert!(replaced.is_ok(), "{replaced:?}");
         trial
     };
-    for _ in 0..LOOKS {
-        let trial = replaced(&evidence);
-        estimate_prior_from(trial.posterior(), central, config);
-        merge_as_in(trial.posterior(), central, config, 1.0);
-        let mut trial = replaced(&evidence);
-        // Where the first rows are most of the data, they show more than the sample.
-        let most = 2.0 * first.mass() >= trial.posterior().mass();
-        for entry in splits(trial.posterior(), central, config, most.then_some(&first)) {
-            if trial.apply(&entry).is_ok() && central.append(&entry).is_err() {
-                // Not proper without what the first rows say today: then nothing is split.
-                trial = replaced(&evidence);
-                break;
-            }
+    let trial = replaced(&evidence);
+    estimate_prior(trial.posterior(), central, config);
+    merge(trial.posterior(), central, config, 1.0);
+    let mut trial = replaced(&evidence);
+    // Where the first rows are most of the data, they show more than the sample.
+    let most = 2.0 * first.mass() >= trial.posterior().mass();
+    for entry in splits(trial.posterior(), central, config, most.then_some(&first)) {
+        if trial.apply(&entry).is_ok() && central.append(&entry).is_err() {
+            // Not proper without what the first rows say today: then nothing is split.
+            trial = replaced(&evidence);
+            break;
         }
-        evidence = config.inference.look_again(trial.posterior(), &first, workspace);
     }
+    evidence = config.inference.look_again(trial.posterior(), &first, workspace);
     let replaced = central.append(&replace(evidence));
     debug_assert!(replaced.is_ok(), "{replaced:?}");
     central.remembered(|memory| memory.forget_first());

@@ -2,7 +2,7 @@
 //!
 //! The rows of a component are clustered as if they were all there is, under the prior of today. When that makes several
 //! components with a larger objective than one, the sample alone shows that the component hides them: no row is weighed
-//! for more than itself, so that a split is never made of chance.
+//! for more than itself, so that a split is never made of chance. The parts must then raise the objective of all data too.
 //!
 //! ```text
 //! S_i = p_i S + c (Ŝ_i − p_i Ŝ),    p_i = n̂_i / n̂,    c = t / n̂
@@ -63,11 +63,34 @@ pub(super) fn splits<F: Family, P: Process>(
             continue;
         }
         let one = as_one(family, &several.increment);
-        if several.objective > objective(family, posterior.process(), &one, 1.0) + MARGIN {
-            found.push((component.id(), parts(component.evidence(), &several.increment.new)));
+        if several.objective <= objective(family, posterior.process(), &one, 1.0) + MARGIN {
+            continue;
+        }
+        let parts = parts(component.evidence(), &several.increment.new);
+        if gain(posterior, component.evidence(), &parts) > MARGIN {
+            found.push((component.id(), parts));
         }
     }
     found
+}
+
+/// What the split does to the objective of all data. Where the sample is not like what the component once took in, the parts
+/// are smeared and this falls.
+fn gain<F: Family, P: Process>(posterior: &Posterior<F, P>, whole: &Evidence, parts: &[Part]) -> f64 {
+    let (family, process, all) = (posterior.family(), posterior.process(), posterior.population());
+    let empty = family.log_partition(&vec![0.0; whole.stats.len()]);
+    let of = |evidence: &Evidence| {
+        if !family.admits(&evidence.stats) {
+            return f64::NEG_INFINITY;
+        }
+        family.log_partition(&evidence.stats) - empty + process.score(&evidence.labels, all)
+    };
+    let part = |part: &Part| {
+        let mut evidence = whole.scaled(part.share);
+        evidence.stats.iter_mut().zip(&part.offset).for_each(|(s, offset)| *s += offset);
+        of(&evidence)
+    };
+    parts.iter().map(part).sum::<f64>() - of(whole)
 }
 
 /// The same rows, all certain to be of one component.

@@ -1,0 +1,58 @@
+//! From the flags of the engine to its settings: the same for every model.
+
+use anabranch::engine::{Config, Schedule};
+use anabranch::identify::Identification;
+use anabranch::infer::PriorChoice;
+use anabranch::process::Bound;
+
+use crate::args::{BoundKind, EngineArgs, OnOff, ScheduleKind};
+
+impl EngineArgs {
+    /// Threads and logical workers after their defaults.
+    pub(crate) fn parallelism(&self) -> (usize, usize) {
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let threads = self.threads.map_or(cores, |n| n as usize);
+        (threads, self.workers.map_or(threads, |n| n as usize))
+    }
+
+    /// Rows that are fitted alone before the workers start. The ablation has none by itself: it shows nothing once everything
+    /// is found.
+    pub(crate) fn bootstrap_rows(&self, unless_told: usize) -> usize {
+        match (self.bootstrap, self.identify) {
+            (Some(rows), _) => rows as usize,
+            (None, OnOff::Off) => 0,
+            (None, OnOff::On) => unless_told,
+        }
+    }
+
+    /// How a run with this inference is carried out.
+    pub(crate) fn config<I>(&self, inference: I, prior: PriorChoice, bootstrap_rows: usize) -> Config<I> {
+        let (threads, workers) = self.parallelism();
+        Config {
+            threads,
+            workers,
+            schedule: match self.schedule {
+                ScheduleKind::Free => Schedule::Free,
+                ScheduleKind::Deterministic => Schedule::Deterministic,
+            },
+            seed: self.seed,
+            identification: match self.identify {
+                OnOff::On => Identification::Optimal,
+                OnOff::Off => Identification::ByPosition,
+            },
+            inference,
+            prior,
+            bootstrap_rows,
+            // The ablation is of the paper's method.
+            upkeep: self.identify == OnOff::On,
+        }
+    }
+
+    /// The bound that components are scored with.
+    pub(crate) fn bound(&self) -> Bound {
+        match self.bound {
+            BoundKind::Paper => Bound::Paper,
+            BoundKind::Conditional => Bound::Conditional,
+        }
+    }
+}
