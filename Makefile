@@ -23,7 +23,7 @@ set-up: ## Install what the build needs (a C++ compiler, where there is none)
 	@scripts/set-up
 
 .PHONY: test
-test: set-up unit model-check python ## Set up and run every test, the model check and the fuzzer's repeatable part
+test: set-up unit cluster model-check python ## Set up and run every test, the model check and the fuzzer's repeatable part
 	@fuzz/run check
 
 .PHONY: instructions
@@ -34,11 +34,11 @@ instructions: ## Compare the instructions of a small run with the stored count (
 unit: ## Unit, integration and documentation tests
 	$(CARGO) test --workspace --locked
 
-# Few tests at a time: each has servers and workers of its own.
+# Few tests at a time: each has servers and workers of its own. The whole workspace, so that nothing is compiled again.
 .PHONY: cluster
 cluster: ## Tests of the cluster against real NATS servers, which are fetched into target/nats
 	scripts/nats-set-up
-	ANABRANCH_CLUSTER_TESTS=1 $(CARGO) test -p anabranch-cli --locked --test cluster -- --test-threads=3
+	ANABRANCH_CLUSTER_TESTS=1 $(CARGO) test --workspace --locked --test cluster -- --test-threads=3
 
 # The interleavings of the central posterior's lock, explored by shuttle.
 .PHONY: model-check

@@ -548,9 +548,16 @@ pub struct SubmitArgs {
     /// Prior.
     #[command(flatten)]
     pub prior: PriorArgs,
-    /// Concentration of the process: larger expects more components
-    #[arg(long, allow_hyphen_values = true, value_name = "ALPHA", default_value_t = 5.0)]
-    pub alpha: f64,
+    /// Which nonparametric model: dp or py
+    #[arg(long, value_name = "MODEL", default_value = "dp")]
+    pub model: ModelKind,
+    /// Concentration of the process: larger expects more components; `auto` learns it from the stream
+    #[arg(long, allow_hyphen_values = true, value_name = "ALPHA", default_value = "5", value_parser = concentration)]
+    pub alpha: Parameter,
+    /// py: discount, from 0 (a Dirichlet process) to below 1 (many small clusters); `auto` learns it from the stream
+    /// [default: 0.5]
+    #[arg(long, allow_hyphen_values = true, value_name = "D", value_parser = discount)]
+    pub discount: Option<Parameter>,
     /// Bound on the process that the identification uses
     #[arg(long, value_name = "BOUND", default_value = "paper")]
     pub bound: BoundKind,

@@ -114,6 +114,8 @@ pub async fn connect(to: &ConnectTo) -> Result<(Client, jetstream::Context), Clu
         ConnectErrorKind::Authentication
         | ConnectErrorKind::AuthorizationViolation
         | ConnectErrorKind::Tls => login(in_words(&error)),
+        // What TLS does not like comes as an error of the socket.
+        _ if in_words(&error).contains("certificate") => login(in_words(&error)),
         _ => unreachable(in_words(&error)),
     })?;
     let found = client.server_info().version;

@@ -21,6 +21,8 @@ pub(crate) enum Room {
     Scarce,
 }
 
+/// Snapshots that are kept: should the newest be damaged, there is another.
+const KEPT: usize = 2;
 /// Pieces that objects are cut into, where the server takes messages of that size.
 const PIECE: usize = 128 << 10;
 
@@ -28,26 +30,34 @@ fn object_name(position: Sequence) -> String {
     format!("s{position:020}")
 }
 
-/// The positions of all snapshots, the newest first.
-async fn positions(store: &ObjectStore) -> Result<Vec<Sequence>, ClusterError> {
+/// A snapshot in the store.
+struct Stored {
+    position: Sequence,
+    /// What the subject of its pieces ends with.
+    pieces: String,
+}
+
+/// All snapshots, the newest first.
+async fn stored(store: &ObjectStore) -> Result<Vec<Stored>, ClusterError> {
     let mut found = Vec::new();
     let mut objects = store.list().await.doing("listing snapshots")?;
     while let Some(object) = objects.next().await {
         let object = object.doing("listing snapshots")?;
-        found.extend(object.name.strip_prefix('s').and_then(|number| number.parse::<Sequence>().ok()));
+        let position = object.name.strip_prefix('s').and_then(|number| number.parse().ok());
+        found.extend(position.map(|position| Stored { position, pieces: object.nuid }));
     }
-    found.sort_unstable_by(|a, b| b.cmp(a));
+    found.sort_unstable_by_key(|snapshot| std::cmp::Reverse(snapshot.position));
     Ok(found)
 }
 
 /// The position of the newest snapshot; 0 when there is none.
 pub(crate) async fn newest(job: &Job) -> Result<Sequence, ClusterError> {
-    Ok(positions(&job.snapshots).await?.first().copied().unwrap_or(0))
+    Ok(stored(&job.snapshots).await?.first().map_or(0, |snapshot| snapshot.position))
 }
 
 /// The newest replica that can be loaded, or an empty one.
 pub(crate) async fn load(job: &Job) -> Result<Replica, ClusterError> {
-    for position in positions(&job.snapshots).await? {
+    for Stored { position, .. } in stored(&job.snapshots).await? {
         match load_one(&job.snapshots, position).await {
             Ok(replica) => return Ok(replica),
             Err(newer @ ClusterError::Newer(_)) => return Err(newer),
@@ -89,18 +99,37 @@ pub(crate) async fn store(job: &Job, replica: Replica, room: Room) -> Result<Seq
 
 /// Keeps the two newest snapshots, and the journal behind the older of them or, where room is scarce, behind the newest.
 pub(crate) async fn trim(job: &Job, room: Room) -> Result<(), ClusterError> {
-    let positions = positions(&job.snapshots).await?;
+    let stored = stored(&job.snapshots).await?;
     let kept = match room {
-        Room::Plenty => positions.get(1),
-        Room::Scarce => positions.first(),
+        Room::Plenty => stored.get(1),
+        Room::Scarce => stored.first(),
     };
     if let Some(kept) = kept {
         // Removes everything below this message.
-        let trimmed = job.journal.purge().sequence(kept + 1).await;
+        let trimmed = job.journal.purge().sequence(kept.position + 1).await;
         trimmed.map_err(|error| fault("trimming the journal")(error.into()))?;
     }
-    for position in positions.iter().skip(2) {
+    for Stored { position, .. } in stored.iter().skip(KEPT) {
         job.snapshots.delete(object_name(*position)).await.doing("removing an old snapshot")?;
+    }
+    sweep(job, &stored[..stored.len().min(KEPT)]).await
+}
+
+/// Removes what stands in the store's stream before the first piece of any kept snapshot: pieces whose writer died before he
+/// could name them, and the notes that removed snapshots leave, of which there would be more and more.
+async fn sweep(job: &Job, kept: &[Stored]) -> Result<(), ClusterError> {
+    let doing = "sweeping the store of snapshots";
+    let bucket = job.name.snapshots_bucket();
+    let stream = job.context.get_stream(format!("OBJ_{bucket}")).await.doing(doing)?;
+    let mut first_piece = None;
+    for Stored { pieces, .. } in kept {
+        let subject = format!("$O.{bucket}.C.{pieces}");
+        let at = stream.get_first_raw_message_by_subject(subject, 1).await.doing(doing)?.sequence;
+        first_piece = Some(first_piece.map_or(at, |first: u64| first.min(at)));
+    }
+    if let Some(first) = first_piece {
+        let swept = stream.purge().sequence(first).await;
+        swept.map_err(|error| fault(doing)(error.into()))?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! What a job is: decided once, by whoever creates it, and the same for every worker.
 
 use anabranch::infer::PriorChoice;
-use anabranch::process::Parameter;
+use anabranch::process::{Bound, Parameter};
 use anabranch_io::OnBadRow;
 use anabranch_io::journal::ENTRY_VERSION;
 use serde::{Deserialize, Serialize};
@@ -22,8 +22,8 @@ pub struct JobSpec {
     pub alpha: Parameter,
     /// Discount of a Pitman–Yor mixture; without one it is a Dirichlet process.
     pub discount: Option<Parameter>,
-    /// `paper` or `conditional`.
-    pub bound: String,
+    /// Which bound components are scored with.
+    pub bound: Bound,
     /// Rows of a minibatch.
     pub batch_size: u32,
     /// Rows that the bootstrap waits for.
@@ -78,7 +78,7 @@ impl Default for JobSpec {
             prior: PriorSpec::default(),
             alpha: Parameter::Given(5.0),
             discount: None,
-            bound: "paper".into(),
+            bound: Bound::Paper,
             batch_size: 256,
             bootstrap_rows: 5000,
             max_new: 50,

@@ -9,15 +9,15 @@ use anabranch::central::Section;
 use anabranch::posterior::Predictor;
 use anabranch::process::AnyProcess;
 use anabranch_cluster::{Access, Job, JobName, JobSpec, WorkerConfig, fetch_replica, finish, status, work};
-use anabranch_io::Source;
+use anabranch_io::{OnBadRow, Source};
 
 use super::founder::FirstModel;
 use super::submit::{bootstrap_rows, publish, source_name};
-use super::{bound_name, connect_to, prior_spec, runtime, say};
+use super::{connect_to, prior_spec, runtime, say};
 use crate::args::{Algorithm, FitArgs, OnOff, ScheduleKind};
 use crate::failure::Failure;
 use crate::fit::{Finished, Trace};
-use crate::reading::{DomainFilter, Minibatches};
+use crate::reading::{self, DomainFilter, Minibatches};
 use crate::resources::Stopwatch;
 use crate::stop;
 
@@ -44,7 +44,8 @@ pub fn run(
         .unwrap_or(own)
         .parse::<JobName>()
         .map_err(|error| Failure::from(error).naming("--job"))?;
-    let spec = job_spec(args, process, source.as_ref());
+    let on_bad_row = reading::options(&args.read)?.on_bad_row;
+    let spec = job_spec(args, process, source.as_ref(), on_bad_row);
     let stream = Minibatches::new(source, filter, args.engine.batch_size as usize, None);
     let source_name = source_name(&args.inputs);
     let quiet = args.output.quiet;
@@ -145,23 +146,20 @@ fn refuse_what_does_not_go_together(args: &FitArgs) -> Result<(), Failure> {
     }
 }
 
-fn job_spec(args: &FitArgs, process: &AnyProcess, source: &dyn Source) -> JobSpec {
+fn job_spec(args: &FitArgs, process: &AnyProcess, source: &dyn Source, on_bad_row: OnBadRow) -> JobSpec {
     let schema = source.schema();
     JobSpec {
         family: args.family.clone(),
         prior: prior_spec(&args.prior),
         alpha: process.concentration(),
         discount: process.discount(),
-        bound: bound_name(args.engine.bound).into(),
+        bound: process.bound_kind(),
         batch_size: args.engine.batch_size,
         bootstrap_rows: bootstrap_rows(args.engine.bootstrap),
         max_new: args.engine.max_new as u32,
         seed: args.engine.seed,
         columns: schema.named.then(|| schema.names().map(str::to_owned).collect()),
-        on_bad_row: match args.read.on_bad_row {
-            crate::args::BadRow::Fail => anabranch_io::OnBadRow::Fail,
-            crate::args::BadRow::Skip => anabranch_io::OnBadRow::Skip,
-        },
+        on_bad_row,
         ..JobSpec::default()
     }
 }

@@ -9,14 +9,15 @@ pub(crate) mod worker;
 
 use std::sync::Arc;
 
-use anabranch::process::{AnyProcess, Bound, ProcessError};
+use anabranch::process::AnyProcess;
 use anabranch_cluster::{ConnectTo, DEFAULT_URL, JobName, JobSpec, PriorSpec};
 use clap::Parser;
-use serde::Serialize;
 use tokio::runtime::Runtime;
 
-use crate::args::{BoundKind, Cli, ClusterArgs, Command, LoginArgs, PriorArgs};
+use crate::args::{Cli, ClusterArgs, Command, LoginArgs, ModelKind, PriorArgs};
+use crate::engine::mixture_process;
 use crate::failure::Failure;
+use crate::printing::to_json;
 
 /// Says whether a command shall end.
 pub type Stopped = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -37,19 +38,15 @@ pub fn call(args: &[String], rows: Option<Vec<u8>>, stopped: Stopped) -> Result<
         Failure::input(first.strip_prefix("error: ").unwrap_or(first))
     })?;
     match &cli.command {
-        Command::Submit(args) => as_json(&submit::submit(args, rows, &*stopped)?),
-        Command::Worker(args) => as_json(&worker::run(args, stopped)?),
+        Command::Submit(args) => to_json(&submit::submit(args, rows, &*stopped)?, "submission"),
+        Command::Worker(args) => to_json(&worker::run(args, stopped)?, "report"),
         Command::Pull(args) => {
-            pull::pull(args, &*stopped).map(|model| pull::summary(args, &model).to_string())
+            let model = pull::pull(args, &*stopped)?;
+            to_json(&pull::Summary::of(args, &model), "summary")
         }
-        Command::Status(args) => as_json(&status::look(args)?),
+        Command::Status(args) => to_json(&status::look(args)?, "status"),
         _ => Err(Failure::input("not a command of a cluster")),
     }
-}
-
-fn as_json(result: &impl Serialize) -> Result<String, Failure> {
-    serde_json::to_string(result)
-        .map_err(|error| Failure::Internal { message: format!("cannot print the result: {error}") })
 }
 
 /// Where to connect, as the flags, the environment or the standard port say.
@@ -86,10 +83,14 @@ fn say(quiet: bool) -> Box<dyn Fn(&str) + Send + Sync> {
     if quiet { Box::new(|_| ()) } else { Box::new(|message| eprintln!("{message}")) }
 }
 
-fn bound_name(bound: BoundKind) -> &'static str {
-    match bound {
-        BoundKind::Paper => "paper",
-        BoundKind::Conditional => "conditional",
+/// A cluster learns mixtures of rows.
+pub(crate) fn check_model(model: ModelKind) -> Result<(), Failure> {
+    match model {
+        ModelKind::Dp | ModelKind::Py => Ok(()),
+        ModelKind::Hdp | ModelKind::Bp => {
+            Err(Failure::input("a cluster learns mixtures: --model dp or --model py")
+                .with_hint("topics and features are learned in one process, by `anabranch fit`"))
+        }
     }
 }
 
@@ -113,9 +114,5 @@ fn prior_args(spec: &PriorSpec) -> PriorArgs {
 }
 
 fn process(spec: &JobSpec) -> Result<AnyProcess, Failure> {
-    let bound = if spec.bound == "conditional" { Bound::Conditional } else { Bound::Paper };
-    AnyProcess::new(spec.alpha, spec.discount, bound).map_err(|error| {
-        let flag = if matches!(error, ProcessError::Discount { .. }) { "--discount" } else { "--alpha" };
-        Failure::input(format!("{flag}: {error}"))
-    })
+    mixture_process(spec.alpha, spec.discount, spec.bound)
 }

@@ -1,15 +1,18 @@
 //! `anabranch pull`: the current model of a job as a file.
 
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use anabranch_cluster::{Access, Job, fetch_replica, finish, status};
 use anabranch_io::model::Model;
+use serde::Serialize;
 
 use super::{runtime, target};
 use crate::args::PullArgs;
 use crate::failure::Failure;
 use crate::picture::counted;
+use crate::printing::print_json;
 use crate::stop;
 
 /// How often `--wait` looks.
@@ -62,30 +65,43 @@ async fn wait(job: &Job, stopped: &dyn Fn() -> bool) -> Result<(), Failure> {
 }
 
 /// What the model holds.
-pub fn summary(args: &PullArgs, model: &Model) -> serde_json::Value {
-    let posterior = model.fold.posterior();
-    serde_json::json!({
-        "observations": model.provenance.observations,
-        "mass": posterior.expected_mass(),
-        "components": posterior.components().len(),
-        "minibatches": model.fold.absorbed().len(),
-        "conflicts": model.provenance.conflicts,
-        "out": args.out,
-    })
+#[derive(Debug, Serialize)]
+pub struct Summary<'a> {
+    observations: u64,
+    mass: f64,
+    components: usize,
+    minibatches: u64,
+    conflicts: u64,
+    out: &'a Path,
+}
+
+impl<'a> Summary<'a> {
+    /// Of the model that was written.
+    pub fn of(args: &'a PullArgs, model: &Model) -> Self {
+        let posterior = model.fold.posterior();
+        Self {
+            observations: model.provenance.observations,
+            mass: posterior.expected_mass(),
+            components: posterior.components().len(),
+            minibatches: model.fold.absorbed().len(),
+            conflicts: model.provenance.conflicts,
+            out: &args.out,
+        }
+    }
 }
 
 fn print(args: &PullArgs, model: &Model) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
+    let summary = Summary::of(args, model);
     if args.json {
-        writeln!(out, "{}", summary(args, model))?;
-        return Ok(());
+        return print_json(&mut out, &summary, "summary");
     }
     writeln!(
         out,
         "{} → {}, {}\nmodel: {}",
-        counted(model.provenance.observations, "row"),
-        counted(model.fold.posterior().components().len() as u64, "component"),
-        counted(model.fold.absorbed().len(), "minibatch"),
+        counted(summary.observations, "row"),
+        counted(summary.components as u64, "component"),
+        counted(summary.minibatches, "minibatch"),
         args.out.display()
     )?;
     Ok(())

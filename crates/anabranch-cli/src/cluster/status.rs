@@ -4,18 +4,18 @@ use std::io::Write;
 
 use anabranch_cluster::{Access, Job, Status, status};
 
-use super::{as_json, runtime, target};
+use super::{runtime, target};
 use crate::args::StatusArgs;
 use crate::failure::Failure;
 use crate::picture::{counted, grouped};
+use crate::printing::print_json;
 
 /// Runs the command.
 pub fn command(args: &StatusArgs) -> Result<(), Failure> {
     let now = look(args)?;
     let mut out = std::io::stdout().lock();
     if args.json {
-        writeln!(out, "{}", as_json(&now)?)?;
-        return Ok(());
+        return print_json(&mut out, &now, "status");
     }
     print(&mut out, &now)
 }

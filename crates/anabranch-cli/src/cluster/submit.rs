@@ -5,15 +5,18 @@ use std::time::{Duration, Instant};
 
 use anabranch::central::BatchSet;
 use anabranch::engine::BatchSource;
+use anabranch::process::Parameter;
 use anabranch_cluster::{Access, Job, JobSpec, SourceState, Submission, encode_rows};
 use anabranch_io::{Input, OnBadRow, ReadOptions, Source, open};
 use serde::Serialize;
 
-use super::{as_json, bound_name, prior_spec, process, runtime, target};
+use super::{check_model, prior_spec, process, runtime, target};
 use crate::args::SubmitArgs;
+use crate::engine::discount;
 use crate::failure::Failure;
-use crate::fit::{BOOTSTRAP_ROWS, FamilySpec};
+use crate::fit::{BOOTSTRAP_ROWS, FamilySpec, read_options};
 use crate::picture::{counted, grouped};
+use crate::printing::print_json;
 use crate::reading::{self, DomainFilter, Minibatches};
 use crate::stop;
 
@@ -44,16 +47,18 @@ pub fn submit(
     rows: Option<Vec<u8>>,
     stopped: &dyn Fn() -> bool,
 ) -> Result<Submitted, Failure> {
+    check_model(args.model)?;
+    let discount = discount(args.model, args.discount)?;
     let family = FamilySpec::parse(&args.family)?;
     family.check_prior(&args.prior)?;
     let (to, name) = target(&args.cluster, "submit")?;
-    let options = read_options(args, &family)?;
+    let options = read_options(&args.read, &family)?;
     let source = match rows {
         Some(rows) => Some(open(&[Input::Memory(rows)], &options)?),
         None if args.inputs.is_empty() => None,
         None => Some(reading::open_inputs(&args.inputs, &options)?),
     };
-    let spec = job_spec(args, &options, source.as_deref());
+    let spec = job_spec(args, discount, &options, source.as_deref());
     process(&spec)?;
     let source_name = args.source.clone().unwrap_or_else(|| source_name(&args.inputs));
     let source = runtime()?.block_on(async {
@@ -64,18 +69,6 @@ pub fn submit(
         publish(&job, &source_name, stream, args.quiet, stopped).await.map(Some)
     })?;
     Ok(Submitted { job: args.cluster.job.clone(), source, rows_subject: name.rows_subject() })
-}
-
-/// How the input is read: one family and its columns decide, as in `fit`.
-pub fn read_options(args: &SubmitArgs, family: &FamilySpec) -> Result<ReadOptions, Failure> {
-    let mut options = reading::options(&args.read)?;
-    options.categorical = family.categorical_columns();
-    match (family.columns(), &options.columns) {
-        (Some(_), Some(_)) => Err(Failure::input("--columns and the columns of --family exclude each other")
-            .with_hint("name the columns in --family alone")),
-        (Some(columns), None) => Ok(ReadOptions { columns: Some(columns), ..options }),
-        (None, _) => Ok(options),
-    }
 }
 
 /// Rows outside the family's domain are bad rows.
@@ -94,15 +87,21 @@ pub fn bootstrap_rows(given: Option<u32>) -> u32 {
     given.filter(|rows| *rows > 0).unwrap_or(BOOTSTRAP_ROWS as u32)
 }
 
-fn job_spec(args: &SubmitArgs, options: &ReadOptions, source: Option<&dyn Source>) -> JobSpec {
+fn job_spec(
+    args: &SubmitArgs,
+    discount: Option<Parameter>,
+    options: &ReadOptions,
+    source: Option<&dyn Source>,
+) -> JobSpec {
     // The names, not the positions: what others publish has its own order.
     let names = source.filter(|source| source.schema().named);
     let names = names.map(|source| source.schema().names().map(str::to_owned).collect());
     JobSpec {
         family: args.family.clone(),
         prior: prior_spec(&args.prior),
-        alpha: args.alpha.into(),
-        bound: bound_name(args.bound).into(),
+        alpha: args.alpha,
+        discount,
+        bound: args.bound.into(),
         batch_size: args.batch_size,
         bootstrap_rows: bootstrap_rows(args.bootstrap),
         max_new: args.max_new,
@@ -175,7 +174,7 @@ pub async fn publish(
 fn print(args: &SubmitArgs, done: &Submitted) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match &done.source {
-        _ if args.json => writeln!(out, "{}", as_json(done)?)?,
+        _ if args.json => print_json(&mut out, done, "submission")?,
         None => writeln!(out, "job {} is ready: publish rows to {}", done.job, done.rows_subject)?,
         Some(state) => writeln!(
             out,

@@ -7,10 +7,11 @@ use std::time::Duration;
 use anabranch_cluster::{Access, ClusterError, Job, Report, WorkerConfig, work};
 
 use super::founder::FirstModel;
-use super::{Stopped, as_json, runtime, say, target};
+use super::{Stopped, runtime, say, target};
 use crate::args::WorkerArgs;
 use crate::failure::Failure;
 use crate::picture::counted;
+use crate::printing::print_json;
 use crate::stop;
 
 /// What visitors of the endpoint have to show.
@@ -54,8 +55,7 @@ pub fn run(args: &WorkerArgs, stopped: Stopped) -> Result<Report, Failure> {
 fn print(args: &WorkerArgs, report: &Report) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     if args.json {
-        writeln!(out, "{}", as_json(report)?)?;
-        return Ok(());
+        return print_json(&mut out, report, "report");
     }
     writeln!(
         out,

@@ -4,8 +4,10 @@
 
 mod errors;
 mod faults;
+mod logins;
 mod proxy;
 mod server;
 mod streams;
 mod support;
 mod whole;
+mod wire;

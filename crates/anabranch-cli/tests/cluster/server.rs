@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::wire::Wire;
+
 /// Everything here waits for conditions this long: the machine may be busy with something else.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -139,5 +141,22 @@ impl Three {
 
     pub fn url(&self) -> String {
         self.servers.iter().map(Server::url).collect::<Vec<_>>().join(",")
+    }
+
+    /// The server that leads a stream, asked of those that live.
+    pub fn leader(&self, stream: &str) -> usize {
+        let mut leader = None;
+        wait_until("a leader", || {
+            let alive = self.servers.iter().filter(|server| server.child.is_some());
+            leader = alive.filter_map(|server| self.led_by(server, stream)).next();
+            leader.is_some()
+        });
+        leader.expect("it was waited for")
+    }
+
+    fn led_by(&self, server: &Server, stream: &str) -> Option<usize> {
+        let info = Wire::to(server).ask(&format!("$JS.API.STREAM.INFO.{stream}"), "")?;
+        let leader: usize = info["cluster"]["leader"].as_str()?.strip_prefix('n')?.parse().ok()?;
+        self.servers[leader].child.is_some().then_some(leader)
     }
 }

@@ -1,58 +1,11 @@
 //! Rows from anybody, poison, repeats, and programs of other versions: messages that `submit` did not write.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
 
+use crate::proxy::Proxy;
 use crate::server::{Server, Version, wait_until};
-use crate::support::{Place, Worker};
-
-/// The plainest client of NATS there is: a program of somebody else's.
-struct Wire(TcpStream);
-
-impl Wire {
-    fn to(server: &Server) -> Self {
-        let mut stream = TcpStream::connect(("127.0.0.1", server.port)).expect("the server listens");
-        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time-out");
-        stream.write_all(b"CONNECT {\"verbose\":false,\"headers\":true}\r\nPING\r\n").expect("it listens");
-        let mut wire = Self(stream);
-        wire.until("PONG");
-        wire
-    }
-
-    fn until(&mut self, word: &str) -> String {
-        let mut text = Vec::new();
-        while !String::from_utf8_lossy(&text).contains(word) {
-            let mut piece = [0; 4096];
-            let n = self.0.read(&mut piece).expect("an answer");
-            assert!(n > 0, "the server closed: {}", String::from_utf8_lossy(&text));
-            text.extend_from_slice(&piece[..n]);
-        }
-        String::from_utf8_lossy(&text).into_owned()
-    }
-
-    fn publish(&mut self, subject: &str, headers: &[(&str, &str)], payload: &[u8]) {
-        let mut head = String::from("NATS/1.0\r\n");
-        headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
-        head.push_str("\r\n");
-        let line = format!("HPUB {subject} {} {}\r\n{head}", head.len(), head.len() + payload.len());
-        self.0.write_all(line.as_bytes()).expect("it listens");
-        self.0.write_all(payload).expect("it listens");
-        self.0.write_all(b"\r\nPING\r\n").expect("it listens");
-        self.until("PONG");
-    }
-
-    /// What a request answers.
-    fn request(&mut self, subject: &str, payload: &str) -> String {
-        let line = format!("SUB _INBOX.x 1\r\nPUB {subject} _INBOX.x {}\r\n{payload}\r\n", payload.len());
-        self.0.write_all(line.as_bytes()).expect("it listens");
-        let text = self.until("}\r\n");
-        self.0.write_all(b"UNSUB 1\r\nPING\r\n").expect("it listens");
-        self.until("PONG");
-        text
-    }
-}
+use crate::support::{BATCH, Place, Worker};
+use crate::wire::Wire;
 
 fn json_rows(first: usize, n: usize) -> Vec<u8> {
     let line = |ix: usize| {
@@ -98,10 +51,10 @@ fn rows_from_anybody_are_learned_and_bad_ones_set_aside_with_the_reason() {
     });
     let now = status(&place, &url);
     assert_eq!((now["mass"].as_f64(), now["set_aside"].as_u64()), (Some(504.0), Some(2)), "{now}");
-    let dead = wire.request("$JS.API.STREAM.MSG.GET.anabranch-j-dead", "{\"seq\": 1}");
-    assert!(dead.contains("\"hdrs\""), "{dead}");
-    let last = wire.request("$JS.API.STREAM.INFO.anabranch-j-dead", "");
-    assert!(last.contains("\"messages\":2"), "{last}");
+    let dead = wire.ask("$JS.API.STREAM.MSG.GET.anabranch-j-dead", "{\"seq\": 1}").expect("an answer");
+    assert!(dead["message"]["hdrs"].is_string(), "{dead}");
+    let info = wire.ask("$JS.API.STREAM.INFO.anabranch-j-dead", "").expect("an answer");
+    assert_eq!(info["state"]["messages"].as_u64(), Some(2), "{info}");
     let ran = worker.stop();
     assert!(ran.stderr.contains("set aside"), "{}", ran.stderr);
     assert!(ran.stderr.contains("\"what\" is not a number"), "{}", ran.stderr);
@@ -179,4 +132,33 @@ fn a_job_of_a_newer_program_is_refused() {
     Wire::to(&server).publish("$KV.anabranch-j.job", &[], b"{\"entry_format\": 7, \"surprise\": true}");
     let ran = place.run(&["worker", "--to", &url, "--job", "j"]);
     assert_eq!(ran.refusal(), "the job's journal is in entry format 7, this program knows up to 1");
+}
+
+/// A worker behind a proxy that renumbers every message of the journal is one of the next format, which also reads this one.
+/// The older worker leaves when it meets the newer format, and hands back what it holds; the newer one does the rest.
+#[test]
+fn of_two_workers_of_different_formats_the_older_one_leaves_and_no_row_is_lost() {
+    const ROWS: u64 = 1000;
+    const MORE: u64 = 5000;
+    let place = Place::new();
+    let Some(server) = Server::start(Version::Current, &place.path("n0"), "") else { return };
+    let (url, train) = (server.url(), place.rows("train.csv", ROWS, 82));
+    let more = place.rows("more.csv", MORE, 83);
+    let newer = Proxy::with_translation(server.port, [b"ANBP\x01\x00", b"ANBP\x02\x00"]);
+    place.submit(&url, "j", &train, &[]).ok();
+    let old = Worker::start(&url, "j");
+    wait_until("the older worker to have begun", || status(&place, &url)["absorbed"].as_u64() > Some(0));
+    let new = Worker::start(&newer.url(), "j");
+    place.submit(&url, "j", &more, &[]).ok();
+    let ran = old.wait();
+    assert!(
+        ran.refusal().contains("written in frame format 2, this program reads up to 1"),
+        "{}",
+        ran.stderr
+    );
+    place.check(&newer.url(), "j", ROWS + MORE, &[&new]);
+    place.compare_with_one_process(&more, BATCH);
+    // Whoever is still of the older format is told, and leaves.
+    let late = Worker::start(&url, "j").wait();
+    assert!(late.stderr.contains("hint: update anabranch on this machine"), "{}", late.stderr);
 }

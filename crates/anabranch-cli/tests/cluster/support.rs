@@ -159,6 +159,11 @@ impl Place {
 
     /// Whether the model that `check` fetched is as good as one of a single process on the same rows, within noise.
     pub fn compare_with_one_process(&self, train: &Path, batch: u64) {
+        self.compare_with_one_process_of(train, batch, &[]);
+    }
+
+    /// The same with further flags of `fit`.
+    pub fn compare_with_one_process_of(&self, train: &Path, batch: u64, more: &[&str]) {
         let columns = std::fs::read_to_string(train)
             .expect("rows")
             .lines()
@@ -168,7 +173,8 @@ impl Place {
         let (train, batch) = (train.to_string_lossy().into_owned(), batch.to_string());
         let bootstrap = BOOTSTRAP.to_string();
         let sizes = ["--batch-size", &batch, "--bootstrap", &bootstrap, "--threads", "2"];
-        let fit = self.run(&[&["fit", &train, "--test", "test.csv", "--json", "-q"][..], &sizes].concat());
+        let fit = ["fit", &train, "--test", "test.csv", "--json", "-q"];
+        let fit = self.run(&[&fit[..], &sizes, more].concat());
         let alone = fit.json()["test_log_likelihood"].as_f64().expect("a number");
         let held_out = self.held_out(&test);
         assert!((held_out - alone).abs() < NOISE, "{held_out} on the cluster, {alone} in one process");

@@ -112,3 +112,24 @@ fn a_worker_shows_its_health_and_metrics_and_ends_when_asked() {
     let status = place.run(&["status", "--to", &url, "--job", "j", "--json"]).json();
     assert_eq!(status["workers"].as_array().map(Vec::len), Some(0), "it left the list");
 }
+
+/// The parameters of the process are learned under the lease, and travel as entries.
+#[test]
+fn a_pitman_yor_mixture_learns_its_parameters_on_the_cluster() {
+    let place = Place::new();
+    let Some(server) = Server::start(Version::Current, &place.path("n0"), "") else { return };
+    let (url, train) = (server.url(), place.rows("train.csv", ROWS, 8));
+    let model = ["--model", "py", "--alpha", "auto", "--discount", "auto"];
+    place.submit(&url, "j", &train, &model).ok();
+    let workers = [Worker::start(&url, "j"), Worker::start(&url, "j")];
+    place.check(&url, "j", ROWS, &[&workers[0], &workers[1]]);
+    place.compare_with_one_process_of(&train, BATCH, &model);
+    let inspected = place.run(&["inspect", "checked.anabranch", "--json"]).json();
+    assert_eq!(inspected["model"].as_str(), Some("py"), "{inspected}");
+    let (alpha, discount) = (inspected["alpha"].as_f64(), inspected["discount"].as_f64());
+    assert!(alpha.is_some_and(|alpha| alpha != 5.0) && discount.is_some_and(|d| d != 0.5), "{inspected}");
+    let refused = place.submit(&url, "k", &train, &["--model", "hdp"]);
+    assert_eq!(refused.refusal(), "a cluster learns mixtures: --model dp or --model py");
+    let refused = place.submit(&url, "k", &train, &["--discount", "0.3"]);
+    assert_eq!(refused.refusal(), "--discount goes with --model py");
+}

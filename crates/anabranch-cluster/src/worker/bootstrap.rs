@@ -89,7 +89,7 @@ impl Crew {
                 came = true;
                 let Some((id, _)) = self.name_of(&message) else { continue };
                 let checked = self.config.founder.check(&message.payload);
-                let kept = Kept::new(message, ack_wait);
+                let kept = self.hands.take(message, ack_wait);
                 match checked {
                     // The same minibatch published twice: one is enough.
                     Ok(_) if !names.insert(id) => kept.ack().await,

@@ -33,6 +33,8 @@ enum Failure {
     Poison(String),
     /// Something broke while learning from it; it may do better elsewhere.
     Broke(String),
+    /// The worker goes before it has begun with it.
+    Leaving,
 }
 
 impl Crew {
@@ -53,7 +55,7 @@ impl Crew {
             let _ = message.ack_with(async_nats::jetstream::AckKind::Term).await;
             return;
         };
-        let kept = Kept::new(message, Duration::from_secs(u64::from(self.job.spec.ack_wait)));
+        let kept = self.hands.take(message, Duration::from_secs(u64::from(self.job.spec.ack_wait)));
         if delivered > 1 {
             add(&self.metrics.redelivered, 1);
         }
@@ -76,11 +78,15 @@ impl Crew {
                 self.set_aside(batch, &format!("it failed {delivered} times: {reason}"), kept).await;
             }
             Some(Failure::Broke(_)) => kept.hand_back(TRY_AGAIN).await,
+            Some(Failure::Leaving) => kept.hand_back(Duration::ZERO).await,
         }
     }
 
     async fn learn(self: &Arc<Self>, batch: BatchId, message: &Message) -> Result<(), Failure> {
         let permit = Arc::clone(&self.threads).acquire_owned().await.expect("nobody closes it");
+        if self.ends() {
+            return Err(Failure::Leaving);
+        }
         let (crew, payload) = (Arc::clone(self), message.payload.clone());
         let inference = tokio::task::spawn_blocking(move || {
             let learned = catch_unwind(AssertUnwindSafe(|| crew.infer(batch, &payload)));

@@ -29,6 +29,7 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use self::keep::Hands;
 use crate::error::ClusterError;
 use crate::job::Job;
 use crate::metrics::{Metrics, Spent, get};
@@ -122,6 +123,7 @@ struct Crew {
     workspaces: Mutex<Vec<Workspace>>,
     /// A sample of the rows that this worker has learned from.
     sample: Mutex<Memory>,
+    hands: Arc<Hands>,
     holds_lease: AtomicBool,
     started: Instant,
 }
@@ -142,26 +144,30 @@ pub async fn work(job: Job, config: WorkerConfig) -> Result<Report, ClusterError
         threads: Arc::new(Semaphore::new(config.threads.max(1))),
         workspaces: Mutex::default(),
         sample: Mutex::default(),
+        hands: Arc::default(),
         holds_lease: AtomicBool::new(false),
         started: Instant::now(),
         job,
         config,
     });
-    let mut helpers = JoinSet::new();
+    let mut endpoint = JoinSet::new();
     if let Some(listener) = listener {
         let address = listener.local_addr().map(|address| address.to_string()).unwrap_or_default();
         (crew.config.say)(&format!("health and metrics at http://{address}"));
-        helpers.spawn(web::serve(listener, crew.config.token.clone(), Arc::new(Shown(Arc::clone(&crew)))));
+        endpoint.spawn(web::serve(listener, crew.config.token.clone(), Arc::new(Shown(Arc::clone(&crew)))));
     }
     let duties = tokio::spawn(duties::tend(Arc::clone(&crew)));
     let result = tokio::select! {
         error = follow(&crew.job, &crew.central, &crew.metrics) => Err(error),
         done = crew.run() => done,
     };
+    crew.hands.empty().await;
     duties.abort();
     // The lease is released by its owner's last act, also when the worker ends with an error.
     duties::release(&crew, duties).await;
-    helpers.shutdown().await;
+    endpoint.shutdown().await;
+    // What was given back must be on its way before the process ends.
+    let _ = tokio::time::timeout(POLL, crew.job.client.flush()).await;
     result.map(|()| crew.report())
 }
 
@@ -213,7 +219,6 @@ impl Crew {
         while !tasks.is_empty() && Instant::now() < deadline {
             let _ = tokio::time::timeout(POLL, tasks.join_next()).await;
         }
-        // What is left is handed back by not being acknowledged.
         tasks.shutdown().await;
         Ok(())
     }
