@@ -137,7 +137,7 @@ impl ClusterError {
     }
 
     /// True when waiting helps: a full stream, a server that restarts.
-    pub(crate) fn passes(&self) -> bool {
+    pub fn passes(&self) -> bool {
         matches!(self, Self::OutOfSpace { .. } | Self::Server { .. })
     }
 }

@@ -10,8 +10,9 @@ use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, Storag
 use async_nats::jetstream::{Context, consumer::Consumer};
 
 use crate::connect::{ConnectTo, connect};
-use crate::error::{ClusterError, Doing, fault};
+use crate::error::{ClusterError, Doing, fault, in_words};
 use crate::names::JobName;
+use crate::patience::patiently;
 use crate::spec::JobSpec;
 
 /// The durable consumer that all workers share.
@@ -20,9 +21,8 @@ const WORKERS: &str = "workers";
 pub(crate) const WORKER_LIFE: Duration = Duration::from_secs(30);
 /// Room for the message's head beside a piece of a record.
 const MARGIN: usize = 1024;
-/// Times that the streams of a job are asked for before a refusal is believed.
-const CREATE_ATTEMPTS: u32 = 5;
-const CREATE_PAUSE: Duration = Duration::from_millis(150);
+/// What a server calls a stream that is not there.
+const NOT_FOUND: &str = "stream not found";
 pub(crate) const SPEC_KEY: &str = "job";
 
 /// Whether a job may be created.
@@ -58,23 +58,17 @@ impl Job {
     /// Connects and opens or creates the job.
     pub async fn open(to: &ConnectTo, name: &JobName, access: Access) -> Result<Self, ClusterError> {
         let (client, context) = connect(to).await?;
-        let spec = match access {
-            Access::Open => {
-                read_spec(&context, name).await?.ok_or_else(|| ClusterError::NoJob(name.to_string()))?
-            }
-            Access::Create(wanted) => agree(&context, name, *wanted).await?,
-        };
-        let mut attempt = 0;
-        loop {
-            attempt += 1;
-            match Self::with_streams(&client, &context, name, &spec).await {
-                // Two that create the same streams at once are in each other's way: a server reserves the room twice.
-                Err(error) if error.passes() && attempt < CREATE_ATTEMPTS => {
-                    tokio::time::sleep(CREATE_PAUSE * attempt).await;
+        let spec = patiently(|| async {
+            match &access {
+                Access::Open => {
+                    read_spec(&context, name).await?.ok_or_else(|| ClusterError::NoJob(name.to_string()))
                 }
-                outcome => return outcome,
+                Access::Create(wanted) => agree(&context, name, wanted).await,
             }
-        }
+        })
+        .await?;
+        // Two that create the same streams at once are in each other's way: a server reserves the room twice.
+        patiently(|| Self::with_streams(&client, &context, name, &spec)).await
     }
 
     async fn with_streams(
@@ -191,7 +185,10 @@ fn clamp(bytes: u64) -> i64 {
 }
 
 async fn read_spec(context: &Context, name: &JobName) -> Result<Option<JobSpec>, ClusterError> {
-    let Ok(bucket) = context.get_key_value(name.settings_bucket()).await else { return Ok(None) };
+    let bucket = match context.get_key_value(name.settings_bucket()).await {
+        Err(error) if in_words(&error).contains(NOT_FOUND) => return Ok(None),
+        outcome => outcome.doing("looking for the job")?,
+    };
     match bucket.get(SPEC_KEY).await.doing("reading the job's settings")? {
         Some(bytes) => JobSpec::from_json(&bytes).map(Some),
         None => Ok(None),
@@ -232,14 +229,14 @@ async fn bucket(
 }
 
 /// Creates the settings, or takes those of whoever came first when they are the same.
-async fn agree(context: &Context, name: &JobName, wanted: JobSpec) -> Result<JobSpec, ClusterError> {
+async fn agree(context: &Context, name: &JobName, wanted: &JobSpec) -> Result<JobSpec, ClusterError> {
     let bucket = settings_bucket(context, name, wanted.replicas as usize).await?;
     if bucket.create(SPEC_KEY, wanted.to_json().into()).await.is_ok() {
-        return Ok(wanted);
+        return Ok(wanted.clone());
     }
     let bytes = bucket.get(SPEC_KEY).await.doing("reading the job's settings")?;
     let there = JobSpec::from_json(&bytes.ok_or_else(|| ClusterError::NoJob(name.to_string()))?)?;
-    match there.difference(&wanted) {
+    match there.difference(wanted) {
         None => Ok(there),
         Some((what, then, now)) => Err(ClusterError::Differs { job: name.to_string(), what, then, now }),
     }

@@ -19,6 +19,7 @@ mod job;
 mod lease;
 mod metrics;
 mod names;
+mod patience;
 mod reader;
 mod rows;
 mod snapshots;

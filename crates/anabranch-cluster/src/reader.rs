@@ -17,6 +17,7 @@ use crate::error::{ClusterError, Doing};
 use crate::job::{Access, Job, last_sequence};
 use crate::metrics::Metrics;
 use crate::names::JobName;
+use crate::patience::patiently;
 use crate::protocol::{Applied, Replica, ReplicaFault, Sequence};
 use crate::snapshots;
 
@@ -165,8 +166,8 @@ async fn follow_once(job: &Job, central: &Central, metrics: &Metrics) -> Result<
 
 /// The replica at the end of the journal as it is now.
 pub async fn fetch_replica(job: &Job) -> Result<Replica, ClusterError> {
-    let central = Central::new(snapshots::load(job).await?);
-    let end = last_sequence(&job.journal).await?;
+    let central = Central::new(patiently(|| snapshots::load(job)).await?);
+    let end = patiently(|| last_sequence(&job.journal)).await?;
     let metrics = Metrics::default();
     tokio::select! {
         error = follow(job, &central, &metrics) => return Err(error),

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{ClusterError, Doing};
 use crate::job::Job;
 use crate::names::count_of_source;
+use crate::patience::patiently;
 use crate::reader::fetch_replica;
 use crate::snapshots;
 use crate::submit::sources;
@@ -80,6 +81,10 @@ pub struct Status {
 
 /// Looks at everything. Reads the journal behind the newest snapshot.
 pub async fn status(job: &Job) -> Result<Status, ClusterError> {
+    patiently(|| look(job)).await
+}
+
+async fn look(job: &Job) -> Result<Status, ClusterError> {
     let doing = "asking how the job stands";
     let replica = fetch_replica(job).await?;
     let queue = job.batches.get_info().await.doing(doing)?.state;

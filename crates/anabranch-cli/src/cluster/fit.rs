@@ -111,7 +111,11 @@ pub fn run(
 /// True when every minibatch of the source is in the posterior or set aside and, where nothing else is to come, a worker has
 /// finished the model.
 async fn is_settled(job: &Job, source: &str) -> Result<bool, Failure> {
-    let now = status(job).await?;
+    let now = match status(job).await {
+        // Servers that restart come back.
+        Err(error) if error.passes() => return Ok(false),
+        outcome => outcome?,
+    };
     let ours = now.sources.iter().find(|state| state.name == source);
     let is_in = ours.is_some_and(|state| state.absorbed + state.set_aside >= state.published);
     let more_to_come = now.sources.iter().any(|state| !state.finished);

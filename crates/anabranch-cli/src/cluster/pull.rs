@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use anabranch_cluster::{Access, Job, fetch_replica, finish, status};
+use anabranch_cluster::{Access, Job, SourceStatus, Status, fetch_replica, finish, status};
 use anabranch_io::model::Model;
 use serde::Serialize;
 
@@ -49,19 +49,24 @@ pub fn pull(args: &PullArgs, stopped: &dyn Fn() -> bool) -> Result<Model, Failur
 /// Until every finished source is settled, and a worker has finished the model, while there is one.
 async fn wait(job: &Job, stopped: &dyn Fn() -> bool) -> Result<(), Failure> {
     loop {
-        let now = status(job).await?;
-        let settled = |source: &anabranch_cluster::SourceStatus| {
-            source.finished && source.absorbed + source.set_aside >= source.published
-        };
-        let is_in = now.pending == 0 && now.absorbed > 0 && now.sources.iter().all(settled);
-        if is_in && (now.finished || now.workers.is_empty() || now.sources.is_empty()) {
-            return Ok(());
+        match status(job).await {
+            Ok(now) if is_in(&now) => return Ok(()),
+            // Servers that restart come back.
+            Err(error) if !error.passes() => return Err(error.into()),
+            Ok(_) | Err(_) => {}
         }
         if stopped() {
             return Err(Failure::input("stopped before every minibatch was in"));
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
+}
+
+fn is_in(now: &Status) -> bool {
+    let settled =
+        |source: &SourceStatus| source.finished && source.absorbed + source.set_aside >= source.published;
+    let all = now.pending == 0 && now.absorbed > 0 && now.sources.iter().all(settled);
+    all && (now.finished || now.workers.is_empty() || now.sources.is_empty())
 }
 
 /// What the model holds.

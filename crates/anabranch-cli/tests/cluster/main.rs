@@ -2,6 +2,7 @@
 //!
 //! `make cluster`, a part of `make test`, fetches the servers and runs these; otherwise each test says that it was skipped.
 
+mod deploy;
 mod errors;
 mod faults;
 mod logins;

@@ -3,6 +3,7 @@
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::wire::Wire;
@@ -35,10 +36,17 @@ pub fn binary(version: Version) -> Option<PathBuf> {
     None
 }
 
-/// A port that nobody uses now.
+/// A port that nobody uses now, and that nobody else gets: each is handed out once, and they lie below those that the system
+/// gives to whoever connects.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
-    listener.local_addr().expect("it is bound").port()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let start = std::process::id().wrapping_mul(97);
+    loop {
+        let port = 20_000 + (start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % 12_000) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// Waits until the condition holds; `what` says in the failure what was waited for.

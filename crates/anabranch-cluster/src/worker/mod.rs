@@ -33,6 +33,7 @@ use self::keep::Hands;
 use crate::error::ClusterError;
 use crate::job::Job;
 use crate::metrics::{Metrics, Spent, get};
+use crate::patience::patiently;
 use crate::protocol::Replica;
 use crate::reader::{Central, follow};
 use crate::snapshots;
@@ -134,10 +135,10 @@ pub async fn work(job: Job, config: WorkerConfig) -> Result<Report, ClusterError
         Some(address) => Some(web::listen(address, config.token.as_deref()).await?),
         None => None,
     };
-    let central = Central::new(snapshots::load(&job).await?);
+    let central = Central::new(patiently(|| snapshots::load(&job)).await?);
     let crew = Arc::new(Crew {
         me: format!("{:016x}", crate::append::record_name()),
-        queue: job.queue().await?,
+        queue: patiently(|| job.queue()).await?,
         central,
         metrics: Arc::default(),
         settings: Settings { max_new: job.spec.max_new as usize, ..Settings::default() },
