@@ -561,8 +561,8 @@ pub struct SubmitArgs {
     /// Bound on the process that the identification uses
     #[arg(long, value_name = "BOUND", default_value = "paper")]
     pub bound: BoundKind,
-    /// Rows of a minibatch
-    #[arg(long, value_name = "ROWS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Rows of a minibatch, which is one message and one entry of the journal
+    #[arg(long, value_name = "ROWS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub batch_size: u32,
     /// Components that a minibatch may open
     #[arg(long, value_name = "N", default_value_t = 50)]
