@@ -29,11 +29,16 @@ def url(tmp_path):
     log = open(tmp_path / "log", "wb")
     command = [SERVER, "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(tmp_path / "js")]
     server = subprocess.Popen(command, stderr=log)
-    wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
+    wait_for(lambda: listens(port))
     yield f"nats://127.0.0.1:{port}"
     server.kill()
     server.wait()
     log.close()
+
+
+def listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def wait_for(condition):

@@ -6,7 +6,7 @@ use async_nats::jetstream;
 use thiserror::Error;
 
 use crate::connect::OLDEST_SERVER;
-use crate::protocol::{ReplicaFault, SnapshotFault};
+use crate::protocol::{ReplicaFault, Sequence, SnapshotFault};
 
 /// Why something could not be done.
 #[derive(Debug, Error)]
@@ -88,6 +88,16 @@ pub enum ClusterError {
     /// Something stored is not what was written.
     #[error("{0}")]
     Damaged(String),
+    /// The journal is not the one that this worker has read: a server lost its end, or it was restored from a backup.
+    #[error(
+        "this worker has read message {position} of a journal that {now}: it was replaced by another one"
+    )]
+    Replaced {
+        /// Last message read.
+        position: Sequence,
+        /// What the journal is like now.
+        now: String,
+    },
     /// A message is larger than the server takes.
     #[error("a minibatch has {bytes} bytes, the server takes messages of {limit}")]
     TooLarge {
@@ -130,6 +140,7 @@ impl ClusterError {
                 "free space on the server, raise its limits, or let workers catch up; nothing that was acknowledged is lost"
             }
             Self::Newer(_) => "update anabranch on this machine",
+            Self::Replaced { .. } => "start the worker again: it reads the journal as it is",
             Self::TooLarge { .. } => "pass a smaller --batch-size",
             Self::Listen(_) => "pass --listen 127.0.0.1:0, or a token in ANABRANCH_TOKEN",
             _ => return None,

@@ -26,6 +26,8 @@ pub(crate) type Snapshot = Posterior<AnyFamily, AnyProcess>;
 
 /// How long the journal may be silent before we ask whether the server still knows us.
 const HEARTBEAT: Duration = Duration::from_secs(2);
+/// How long a journal may look older than what was read of it.
+const CATCH_UP: Duration = Duration::from_secs(20);
 const MESSAGES_AT_ONCE: usize = 200;
 
 /// The replica of this process, shared by all its threads.
@@ -33,13 +35,15 @@ pub(crate) struct Central {
     replica: Mutex<Replica>,
     posterior: ArcSwapOption<Snapshot>,
     position: watch::Sender<Sequence>,
+    /// The last message that was read from the journal itself, and the checksum of its bytes.
+    last_read: Mutex<(Sequence, u32)>,
 }
 
 impl Central {
     pub(crate) fn new(replica: Replica) -> Arc<Self> {
         let posterior = ArcSwapOption::new(replica.posterior().cloned().map(Arc::new));
         let position = watch::Sender::new(replica.position());
-        Arc::new(Self { replica: Mutex::new(replica), posterior, position })
+        Arc::new(Self { replica: Mutex::new(replica), posterior, position, last_read: Mutex::default() })
     }
 
     /// The newest posterior, without waiting; `None` until the journal has begun.
@@ -81,6 +85,7 @@ impl Central {
         }
         let position = replica.position();
         drop(replica);
+        *self.last_read.lock().expect("no holder of this lock panics") = (at, crc32fast::hash(message));
         self.position.send_replace(position);
         Ok(applied)
     }
@@ -98,15 +103,40 @@ impl Central {
 /// Reads the journal until something happens that cannot be repaired by reading again.
 pub(crate) async fn follow(job: &Job, central: &Central, metrics: &Metrics) -> ClusterError {
     let mut pause = Duration::from_millis(50);
+    let mut replaced_since = None;
     loop {
         let before = central.with(Replica::position);
         match follow_once(job, central, metrics).await {
+            // A server that has just restarted may show an old state until it has caught up.
+            Err(error @ ClusterError::Replaced { .. }) => {
+                if replaced_since.get_or_insert_with(Instant::now).elapsed() > CATCH_UP {
+                    return error;
+                }
+            }
             Err(error) if !error.passes() => return error,
-            Err(_) | Ok(()) => {}
+            Err(_) | Ok(()) => replaced_since = None,
         }
         let advanced = central.with(Replica::position) > before;
         pause = if advanced { Duration::from_millis(50) } else { (pause * 2).min(Duration::from_secs(2)) };
         tokio::time::sleep(pause).await;
+    }
+}
+
+/// Whether the journal is still the one that was read: it reaches at least as far, and the last message read stands in it.
+async fn check_same(job: &Job, central: &Central, end: Sequence) -> Result<(), ClusterError> {
+    let (position, read) = *central.last_read.lock().expect("no holder of this lock panics");
+    let replaced = |now: String| Err(ClusterError::Replaced { position, now });
+    let reached = central.with(Replica::position);
+    if end < reached {
+        return Err(ClusterError::Replaced { position: reached, now: format!("ends at {end}") });
+    }
+    if position == 0 {
+        return Ok(());
+    }
+    match job.journal.get_raw_message(position).await {
+        Ok(message) if crc32fast::hash(&message.payload) != read => replaced("has another one there".into()),
+        // Trimmed meanwhile, or no answer: then there is nothing to compare with.
+        _ => Ok(()),
     }
 }
 
@@ -126,12 +156,7 @@ async fn follow_once(job: &Job, central: &Central, metrics: &Metrics) -> Result<
         central.replace(newer);
     }
     let position = central.with(Replica::position);
-    if state.last_sequence < position {
-        return Err(ClusterError::Damaged(format!(
-            "the journal ends at message {}, this worker has read up to {position}: it was replaced by an older one",
-            state.last_sequence
-        )));
-    }
+    check_same(job, central, state.last_sequence).await?;
     let config = pull::Config {
         deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: position + 1 },
         ack_policy: AckPolicy::None,

@@ -1,5 +1,6 @@
 //! Rows, commands and workers for the tests of the cluster, and the check that every fault must end with.
 
+use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -192,7 +193,7 @@ impl Place {
 
 /// A worker process.
 pub struct Worker {
-    child: Child,
+    child: RefCell<Child>,
     address: String,
     messages: Receiver<String>,
 }
@@ -219,7 +220,7 @@ impl Worker {
                 }
             }
         });
-        Self { child, address: String::new(), messages }.with_address()
+        Self { child: RefCell::new(child), address: String::new(), messages }.with_address()
     }
 
     fn with_address(mut self) -> Self {
@@ -243,31 +244,35 @@ impl Worker {
     }
 
     pub fn health(&self) -> Value {
+        if let Ok(Some(status)) = self.child.borrow_mut().try_wait() {
+            let said: Vec<String> = self.messages.try_iter().collect();
+            panic!("the worker has ended ({status}): {}", said.join("\n"));
+        }
         let text = self.get("/health").unwrap_or_default();
         let body = text.split_once("\r\n\r\n").map_or("null", |(_, body)| body);
         serde_json::from_str(body).unwrap_or(Value::Null)
     }
 
     pub fn signal(&self, signal: &str) {
-        let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
+        let status = Command::new("kill").args([signal, &self.child.borrow().id().to_string()]).status();
         assert!(status.is_ok_and(|status| status.success()), "kill {signal}");
     }
 
     /// `kill -9`.
-    pub fn kill(mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    pub fn kill(self) {
+        drop(self);
     }
 
     /// Waits for it to end by itself.
-    pub fn wait(mut self) -> Ran {
-        wait_until("the worker to end", || self.child.try_wait().expect("it can be asked").is_some());
+    pub fn wait(self) -> Ran {
+        let mut child = self.child.borrow_mut();
+        wait_until("the worker to end", || child.try_wait().expect("it can be asked").is_some());
         let mut stdout = String::new();
-        if let Some(mut pipe) = self.child.stdout.take() {
+        if let Some(mut pipe) = child.stdout.take() {
             let _ = pipe.read_to_string(&mut stdout);
         }
         let stderr: Vec<String> = self.messages.iter().collect();
-        let code = self.child.wait().ok().and_then(|status| status.code()).unwrap_or(-1);
+        let code = child.wait().ok().and_then(|status| status.code()).unwrap_or(-1);
         Ran { code, stdout, stderr: stderr.join("\n") }
     }
 
@@ -280,7 +285,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.child.get_mut().kill();
+        let _ = self.child.get_mut().wait();
     }
 }
