@@ -134,6 +134,7 @@ fn beginning(batch: Minibatch) -> Model {
         base: 0,
         pass: 0,
         mass: f64::from(batch.rows),
+        familiarity: None,
         existing: vec![],
         new: vec![(anabranch::identify::Target::New, certain(batch.rows, batch.ones))],
     };
@@ -196,6 +197,7 @@ impl World {
         let mut increment = Increment {
             base: posterior.version(),
             mass: f64::from(batch.rows),
+            familiarity: Some(-f64::from(batch.ones)),
             existing: vec![],
             new: vec![],
         };
@@ -649,6 +651,7 @@ fn numbers_that_no_rows_have_are_void() {
         base: 1,
         pass: 0,
         mass: 2.0,
+        familiarity: None,
         existing: vec![(ComponentId(0), certain(2, 1))],
         new: vec![],
     };

@@ -147,11 +147,12 @@ mod tests {
             let target =
                 prop_oneof![Just(Target::New), (0..9_u64).prop_map(|id| Target::Existing(ComponentId(id)))];
             let new = proptest::collection::vec((target, evidence(features)), 0..4);
-            (any::<u64>(), any::<u64>(), 0.0..1e9, existing, new).prop_map(
-                |(batch, base, mass, existing, new)| {
+            let familiarity = proptest::option::of(-1e9..1e9);
+            (any::<u64>(), any::<u64>(), 0.0..1e9, familiarity, existing, new).prop_map(
+                |(batch, base, mass, familiarity, existing, new)| {
                     let existing =
                         existing.into_iter().map(|(id, evidence)| (ComponentId(id), evidence)).collect();
-                    Absorb { batch: BatchId(batch), base, pass: 0, mass, existing, new }
+                    Absorb { batch: BatchId(batch), base, pass: 0, mass, familiarity, existing, new }
                 },
             )
         })
@@ -231,7 +232,15 @@ mod tests {
         let labels =
             LabelStatistics { log_p_empty: f64::NEG_INFINITY, expected_count: 1.0, label_entropy: 0.0 };
         let existing = vec![(ComponentId(0), Evidence { stats: vec![1.0], labels })];
-        let sent = Absorb { batch: BatchId(1), base: 2, pass: 3, mass: 1.0, existing, new: vec![] };
+        let sent = Absorb {
+            batch: BatchId(1),
+            base: 2,
+            pass: 3,
+            mass: 1.0,
+            familiarity: None,
+            existing,
+            new: vec![],
+        };
         let Entry::Absorb(received) =
             decode_entry(&encode_entry(&Entry::Absorb(sent.clone())).unwrap()).unwrap()
         else {

@@ -110,6 +110,7 @@ mod tests {
             increment: Increment {
                 base: 4,
                 mass: 5.0,
+                familiarity: Some(-3.5),
                 existing: vec![(ComponentId(9), evidence.clone())],
                 new: vec![evidence],
             },

@@ -86,7 +86,8 @@ fn identify(bencher: Bencher, Columns(d): Columns) {
     let family = Gaussian::from_rows(&Batch::new(d, corners).expect("finite")).expect("rows with spread");
     let mut fold = Fold::new(family.clone(), Dirichlet::new(5.0, Bound::Paper).expect("positive"));
     let new = evidence(&family, 20, d, 1).into_iter().map(|e| (Target::New, e)).collect();
-    let entry = Absorb { batch: BatchId(0), base: 0, pass: 0, mass: 300.0, existing: vec![], new };
+    let entry =
+        Absorb { batch: BatchId(0), base: 0, pass: 0, mass: 300.0, familiarity: None, existing: vec![], new };
     fold.apply(&Entry::Absorb(entry)).expect("the journal is empty");
     let ours = evidence(&family, 20, d, 2);
     let posterior = fold.posterior();

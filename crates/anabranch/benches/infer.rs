@@ -75,7 +75,8 @@ fn known(Shape { n, d, k }: Shape) -> (Fold<Gaussian, Dirichlet>, Batch) {
     let mass = (k * ROWS_EACH) as f64;
     let minibatch = batch(rng, n);
     let mut fold = Fold::new(family.clone(), Dirichlet::new(5.0, Bound::Paper).expect("positive"));
-    let entry = Absorb { batch: BatchId(0), base: 0, pass: 0, mass, existing: vec![], new };
+    let entry =
+        Absorb { batch: BatchId(0), base: 0, pass: 0, mass, familiarity: None, existing: vec![], new };
     fold.apply(&Entry::Absorb(entry)).expect("the journal is empty");
     (fold, minibatch)
 }

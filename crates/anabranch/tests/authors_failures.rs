@@ -264,12 +264,28 @@ fn gated() -> (Central<Hooked, Dirichlet>, (std::sync::mpsc::Receiver<()>, std::
 
 fn opens<F, P>(batch: u64, base: u64) -> Entry<F, P> {
     let new = vec![(Target::New, certain(4.0, &[4.0]))];
-    Entry::Absorb(Absorb { batch: BatchId(batch), base, pass: 0, mass: 4.0, existing: vec![], new })
+    Entry::Absorb(Absorb {
+        batch: BatchId(batch),
+        base,
+        pass: 0,
+        mass: 4.0,
+        familiarity: None,
+        existing: vec![],
+        new,
+    })
 }
 
 fn adds_to_the_first<F, P>(batch: u64) -> Entry<F, P> {
     let existing = vec![(ComponentId(0), certain(2.0, &[1.0]))];
-    Entry::Absorb(Absorb { batch: BatchId(batch), base: 0, pass: 0, mass: 2.0, existing, new: vec![] })
+    Entry::Absorb(Absorb {
+        batch: BatchId(batch),
+        base: 0,
+        pass: 0,
+        mass: 2.0,
+        familiarity: None,
+        existing,
+        new: vec![],
+    })
 }
 
 #[test]
@@ -286,7 +302,7 @@ fn readers_do_not_wait_while_an_entry_is_folded() {
 fn neither_readers_nor_writers_wait_while_components_are_matched() {
     let (central, gate) = gated();
     let opened = certain(3.0, &[3.0]);
-    let increment = Increment { base: 0, mass: 3.0, existing: vec![], new: vec![opened] };
+    let increment = Increment { base: 0, mass: 3.0, familiarity: None, existing: vec![], new: vec![opened] };
     let work = |central: &Central<_, _>| {
         let outcome = central.absorb(BatchId(1), increment, Identification::Optimal).unwrap();
         assert!(outcome.counted && outcome.matchings >= 2 && outcome.conflicts == 1, "{outcome:?}");

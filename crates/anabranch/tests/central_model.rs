@@ -39,7 +39,7 @@ fn increment(snapshot: &Posterior<Bernoulli, Dirichlet>, writer: u64) -> Increme
     let mut new = vec![certain(3.0, &[3.0, 0.0]), certain(5.0, &[0.0, 5.0])];
     new.rotate_left(writer as usize % 2);
     let mass = 2.0 * existing.len() as f64 + 8.0;
-    Increment { base: snapshot.version(), mass, existing, new }
+    Increment { base: snapshot.version(), mass, familiarity: None, existing, new }
 }
 
 fn write(central: &Centre, writer: u64) -> f64 {

@@ -103,6 +103,21 @@ fn void_entries_change_nothing_at_all() {
 }
 
 #[test]
+fn familiarity_is_the_mean_of_the_medians_by_weight() {
+    let mut fold = coins();
+    assert_eq!(fold.posterior().familiarity().usual(), None);
+    let told = |batch: u64, rows: f64, familiarity: f64| {
+        let entry = absorb(batch, 1, vec![(1, certain(rows, &[0.0]))], vec![]);
+        Entry::Absorb(Absorb { familiarity: Some(familiarity), ..entry })
+    };
+    fold.apply(&told(1, 3.0, -2.0)).unwrap();
+    fold.apply(&told(2, 1.0, -6.0)).unwrap();
+    assert_eq!(fold.posterior().familiarity().usual(), Some(-3.0));
+    assert_eq!(fold.apply(&told(3, 1.0, f64::NAN)), Err(Void::Improper));
+    assert_eq!(fold.posterior().familiarity().usual(), Some(-3.0));
+}
+
+#[test]
 fn an_entry_without_new_components_is_valid_whatever_happened_since() {
     let mut fold = coins();
     fold.apply(&Entry::Absorb(absorb(1, 1, vec![], vec![(Target::New, certain(2.0, &[2.0]))]))).unwrap();

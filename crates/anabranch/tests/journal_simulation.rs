@@ -131,7 +131,8 @@ impl World {
         let batch = BatchId(self.next_batch);
         self.next_batch += 1;
         let targets = new.iter().cloned().map(|e| (Target::New, e)).collect();
-        let entry = Entry::Absorb(Absorb { batch, base, pass: 0, mass, existing, new: targets });
+        let entry =
+            Entry::Absorb(Absorb { batch, base, pass: 0, mass, familiarity: None, existing, new: targets });
         self.on_the_way.push((entry, new, base));
         if self.rng.random_bool(0.7) {
             self.held[worker] = self.fold.posterior().clone();

@@ -42,6 +42,7 @@ fn absorb(
         base: fold.posterior().version(),
         pass,
         mass: counts.sum(),
+        familiarity: None,
         existing: existing.into_iter().map(|(id, e)| (ComponentId(id), e)).collect(),
         new: new.into_iter().map(|e| (Target::New, e)).collect(),
     })

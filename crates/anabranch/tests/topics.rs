@@ -256,8 +256,13 @@ fn identification_agrees_with_brute_force() {
         let first: Vec<Evidence> = (0..3).map(&mut topic).collect();
         let second: Vec<Evidence> = (1..4).map(&mut topic).collect();
         let mass = |all: &[Evidence]| all.iter().map(|e| e.stats[0]).sum();
-        let increment =
-            anabranch::infer::Increment { base: 0, mass: mass(&first), existing: vec![], new: first.clone() };
+        let increment = anabranch::infer::Increment {
+            base: 0,
+            mass: mass(&first),
+            familiarity: None,
+            existing: vec![],
+            new: first.clone(),
+        };
         central.absorb(BatchId(0), increment, Identification::Optimal).unwrap();
         let posterior: std::sync::Arc<Posterior<Topic, Hierarchical>> = central.snapshot();
         let found = correspond(&posterior, 0, 0.0, &second, Identification::Optimal);
@@ -411,7 +416,13 @@ fn duplicates_merge() {
         }
     }
     let new: Vec<Evidence> = halves.iter().map(|words| evidence(&family, 150.0, words)).collect();
-    let increment = anabranch::infer::Increment { base: 0, mass: documents.tokens(), existing: vec![], new };
+    let increment = anabranch::infer::Increment {
+        base: 0,
+        mass: documents.tokens(),
+        familiarity: None,
+        existing: vec![],
+        new,
+    };
     central.absorb(BatchId(0), increment, Identification::Optimal).unwrap();
     let merges = TopicSettings::default().merges(&central.snapshot(), &documents, 1.0);
     let pairs: BTreeSet<BTreeSet<u64>> = merges.iter().map(|(a, b)| BTreeSet::from([a.0, b.0])).collect();

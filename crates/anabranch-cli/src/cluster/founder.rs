@@ -98,7 +98,7 @@ impl FirstModel {
         let mut absorbed = BatchSet::default();
         ids.into_iter().for_each(|id| _ = absorbed.insert(id));
         let fold = Fold::resume(fold.posterior().clone(), absorbed, fold.next_id(), fold.last_birth())
-            .within(fold.posterior().pass(), fold.aside());
+            .within(fold.posterior().pass(), fold.aside(), fold.posterior().familiarity());
         Ok((Model { fold, provenance }, central.memory()))
     }
 }

@@ -140,7 +140,7 @@ impl Author {
             self.outcome.conflicts += 1;
         }
         let Some(current) = replica.posterior() else { return Step::ReadAll };
-        let Increment { base, mass, existing, new } = &self.increment;
+        let Increment { base, mass, familiarity, existing, new } = &self.increment;
         let found = correspond(current, *base, *mass, new, self.identification);
         self.outcome.matchings += u64::from(found.solved);
         self.outcome.appends += 1;
@@ -157,6 +157,7 @@ impl Author {
             base: current.version(),
             pass: current.pass(),
             mass: *mass,
+            familiarity: *familiarity,
             existing: existing.clone(),
             new: targets.zip(new.iter().cloned()).collect(),
         };

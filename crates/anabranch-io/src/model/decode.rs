@@ -6,7 +6,7 @@ use anabranch::batch::Batch;
 use anabranch::central::{Aside, BatchSet, Fold, Memory, SAMPLE_ROWS};
 use anabranch::family::Conjugate;
 use anabranch::identify::ComponentId;
-use anabranch::posterior::{Component, Evidence, Layers, Parts, Posterior};
+use anabranch::posterior::{Component, Evidence, Familiarity, Layers, Parts, Posterior};
 use anabranch::process::{LabelStatistics, Process};
 use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView};
 
@@ -104,6 +104,7 @@ pub(super) fn decode<F: StoredFamily, P: StoredProcess>(
         mass: header.mass,
         pass: header.pass,
         aside: header.aside,
+        familiarity: header.familiarity,
     };
     let fold = intact.fold(header.family, header.process, position)?;
     Ok((StoredModel { fold, provenance: header.provenance }, memory))
@@ -145,6 +146,7 @@ pub(super) struct Position {
     pub(super) mass: f64,
     pub(super) pass: u32,
     pub(super) aside: Option<AsideHeader>,
+    pub(super) familiarity: Familiarity,
 }
 
 impl Intact<'_> {
@@ -210,9 +212,12 @@ impl Intact<'_> {
         }
         let absorbed =
             BatchSet::from_runs(runs).ok_or_else(|| damaged("the minibatch runs overlap".into()))?;
-        let Position { version, next_id, last_birth, mass, pass, .. } = position;
+        let Position { version, next_id, last_birth, mass, pass, familiarity, .. } = position;
+        if !(familiarity.total.is_finite() && familiarity.mass.is_finite() && familiarity.mass >= 0.0) {
+            return Err(damaged("its familiarity is not a number".into()));
+        }
         let posterior = Posterior::restore(Parts { version, family, process, components, redirects, mass })?;
-        Ok(Fold::resume(posterior, absorbed, next_id, last_birth).within(pass, aside))
+        Ok(Fold::resume(posterior, absorbed, next_id, last_birth).within(pass, aside, familiarity))
     }
 }
 

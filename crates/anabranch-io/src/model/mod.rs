@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anabranch::central::{Fold, Memory};
 use anabranch::family::AnyFamily;
-use anabranch::posterior::RestoreError;
+use anabranch::posterior::{Familiarity, RestoreError};
 use anabranch::process::AnyProcess;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -215,6 +215,8 @@ struct Header<F, P> {
     pass: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     aside: Option<AsideHeader>,
+    #[serde(default)]
+    familiarity: Familiarity,
     provenance: Provenance,
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use anabranch::central::{Fold, Memory, SAMPLE_ROWS};
 use anabranch::documents::{Document, Documents};
 use anabranch::family::Topic;
+use anabranch::posterior::Familiarity;
 use anabranch::process::Hierarchical;
 use safetensors::tensor::TensorView;
 use serde::{Deserialize, Serialize};
@@ -167,6 +168,7 @@ impl TopicModel {
             last_birth: header.last_birth,
             mass: header.mass,
             pass: header.pass,
+            familiarity: Familiarity::default(),
             aside: header.aside,
         };
         let fold = intact.fold(header.family, header.process, position)?;

@@ -10,7 +10,7 @@ use anabranch::family::{
     Spherical,
 };
 use anabranch::identify::ComponentId;
-use anabranch::posterior::{Component, Evidence, Parts, Posterior};
+use anabranch::posterior::{Component, Evidence, Familiarity, Parts, Posterior};
 use anabranch::process::{AnyProcess, Bound, LabelStatistics, Parameter};
 use anabranch_io::model::{FORMAT_VERSION, Model, ModelError, ModelFault, Provenance};
 use anabranch_io::{Column, Schema};
@@ -96,7 +96,11 @@ fn intricate() -> Model {
     let posterior =
         Posterior::restore(Parts { version: 9, family, process, components, redirects, mass }).unwrap();
     let absorbed = BatchSet::from_runs(vec![(0, 3), (5, 5), (8, 20)]).unwrap();
-    Model { fold: Fold::resume(posterior, absorbed, 8, 0), provenance: provenance() }
+    let familiarity = Familiarity { total: -0.1 - 0.2, mass: 11.5 };
+    Model {
+        fold: Fold::resume(posterior, absorbed, 8, 0).within(0, None, familiarity),
+        provenance: provenance(),
+    }
 }
 
 /// Equality of everything a model holds, numbers bit by bit.
@@ -106,6 +110,7 @@ fn assert_same(a: &Model, b: &Model, context: &str) {
     assert_eq!(p.process(), q.process(), "{context}");
     assert_eq!((p.version(), p.mass().to_bits()), (q.version(), q.mass().to_bits()), "{context}");
     assert_eq!(p.redirects(), q.redirects(), "{context}");
+    assert_eq!(p.familiarity(), q.familiarity(), "{context}");
     assert_eq!(a.fold.absorbed().runs(), b.fold.absorbed().runs(), "{context}");
     assert_eq!(a.fold.next_id(), b.fold.next_id(), "{context}");
     assert_eq!(a.provenance, b.provenance, "{context}");

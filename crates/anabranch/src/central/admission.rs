@@ -65,7 +65,7 @@ mod tests {
     }
 
     fn increment() -> Increment {
-        Increment { base: 0, mass: 5.0, existing: vec![], new: vec![evidence(5.0, 3.0)] }
+        Increment { base: 0, mass: 5.0, familiarity: None, existing: vec![], new: vec![evidence(5.0, 3.0)] }
     }
 
     /// What a centre without components makes of the increment.

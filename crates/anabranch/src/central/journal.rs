@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::{BatchId, BatchSet};
 use crate::family::Conjugate;
 use crate::identify::{ComponentId, Target};
-use crate::posterior::{Component, Evidence, Posterior};
+use crate::posterior::{Component, Evidence, Familiarity, Posterior};
 use crate::process::Process;
 
 /// One entry of the journal.
@@ -85,6 +85,8 @@ pub struct Absorb {
     pub pass: u32,
     /// Weight of the rows.
     pub mass: f64,
+    /// Median log-density of the rows before they were learned, where the model tells one.
+    pub familiarity: Option<f64>,
     /// Evidence for known components.
     pub existing: Vec<(ComponentId, Evidence)>,
     /// Evidence for components the worker opened, each with the component it was identified with.
@@ -204,8 +206,9 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
     }
 
     /// Goes on within this pass, with this much evidence set aside; the components hold it in their layers.
-    pub fn within(mut self, pass: u32, aside: Option<Aside>) -> Self {
+    pub fn within(mut self, pass: u32, aside: Option<Aside>, familiarity: Familiarity) -> Self {
         self.posterior.pass = pass;
+        self.posterior.familiarity = familiarity;
         self.aside = aside;
         self
     }
@@ -284,6 +287,9 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         }
         self.absorbed.insert(entry.batch);
         self.posterior.mass += entry.mass;
+        if let Some(median) = entry.familiarity {
+            self.posterior.familiarity.observe(median, entry.mass);
+        }
         if self.posterior.pass > 0 {
             self.posterior.mass -= self.give_way(entry.mass);
         }
@@ -313,6 +319,9 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         }
         if !entry.new.is_empty() && self.last_birth > entry.base {
             return Err(Void::Superseded { created: self.last_birth, base: entry.base });
+        }
+        if entry.familiarity.is_some_and(|median| !median.is_finite()) {
+            return Err(Void::Improper);
         }
         let expected = self.posterior.family.n_features();
         let evidence = entry.existing.iter().map(|(_, e)| e).chain(entry.new.iter().map(|(_, e)| e));

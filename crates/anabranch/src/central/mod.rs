@@ -165,9 +165,9 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
         increment: Increment,
         identification: Identification,
     ) -> Result<Absorbed, Void> {
-        let Increment { base, mass, existing, new } = increment;
+        let Increment { base, mass, familiarity, existing, new } = increment;
         let mut outcome = Absorbed::default();
-        let mut entry = Absorb { batch, base, pass: 0, mass, existing, new: Vec::new() };
+        let mut entry = Absorb { batch, base, pass: 0, mass, familiarity, existing, new: Vec::new() };
         loop {
             let current = self.snapshot();
             let found = identify::correspond(&current, base, mass, &new, identification);

@@ -396,6 +396,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         let mut increment = Increment {
             base: self.posterior.version(),
             mass: self.batch.mass(),
+            familiarity: None,
             existing: Vec::with_capacity(k),
             new: Vec::new(),
         };

@@ -4,15 +4,15 @@
 //! p_new(x) = α·p(x | prior) / ( α·p(x | prior) + Σ_k m_k p(x | component k) )
 //! ```
 //!
-//! Rows above the threshold are *novel*. Seeds are drawn among them as in k-means++: the first at random, each further
+//! Rows above the threshold are *novel*; so are the rows of a minibatch that surprises which are explained worse than usual. Seeds are drawn among them as in k-means++: the first at random, each further
 //! one with probability proportional to its squared distance to the seeds so far. Seeding on all rows instead would
 //! reopen known clusters.
 
 use pulp::{Arch, Simd, WithSimd};
 use rand::{Rng, RngExt};
 
-use super::Settings;
 use super::ascent::Ascent;
+use super::{Settings, surprise};
 use crate::batch::Batch;
 use crate::family::Family;
 use crate::math::draw::draw_proportional;
@@ -25,6 +25,9 @@ const CLOSEST: usize = 4;
 
 /// Products of points and centres that are held at a time: they stay in the cache.
 const PRODUCTS: usize = 32_768;
+
+/// Rows for each seed where the stream has changed: the prior that other components led to makes that enough.
+const ROWS_PER_SEED: usize = 16;
 
 /// Steps of k-means that let the seeds settle.
 const LLOYD_STEPS: usize = 10;
@@ -60,10 +63,14 @@ pub(super) fn propose<F: Family, P: Process>(
     if max_new == 0 {
         return Births::default();
     }
-    let mut novel = if must_open {
-        (0..batch.n_rows()).map(|row| NovelRow { row, probability: 1.0, component: 0 }).collect()
+    let certain = |row| NovelRow { row, probability: 1.0, component: 0 };
+    let (mut novel, max_new): (Vec<NovelRow>, usize) = if must_open {
+        ((0..batch.n_rows()).map(certain).collect(), max_new)
+    } else if let Some(rows) = surprise::unfamiliar_rows(ascent) {
+        let seeds = rows.len().div_ceil(ROWS_PER_SEED).min(max_new);
+        (rows.into_iter().map(certain).collect(), seeds)
     } else {
-        novel_rows(ascent, settings.birth_threshold)
+        (novel_rows(ascent, settings.birth_threshold), max_new)
     };
     let n_components = seed(ascent.posterior().family(), batch, &mut novel, max_new, rng);
     Births { novel, n_components }

@@ -124,7 +124,7 @@ pub fn bootstrap<F: Family, P: Process>(
 ) -> Bootstrap<F> {
     debug_assert!(prior.components().is_empty(), "a bootstrap starts from nothing");
     if batch.mass() <= 0.0 {
-        let increment = Increment { base: prior.version(), mass: 0.0, existing: vec![], new: vec![] };
+        let increment = Increment::nothing(prior.version());
         return Bootstrap { family: prior.family().clone(), increment, rounds: 0, objective: 0.0 };
     }
     let mut learn = |prior: &Posterior<F, P>, batch: &Batch, start: Start, seeds: usize| {

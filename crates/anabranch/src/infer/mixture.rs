@@ -6,6 +6,7 @@ use super::ascent::Ascent;
 use super::birth;
 use super::labels::Labels;
 use super::skip::Screen;
+use super::surprise;
 use super::{Increment, Settings};
 use crate::batch::Batch;
 use crate::family::Family;
@@ -22,6 +23,7 @@ pub struct Workspace {
     pub(super) sums: Vec<f64>,
     pub(super) ln_weights: Vec<f64>,
     pub(super) stats: Vec<f64>,
+    pub(super) sorted: Vec<f64>,
 }
 
 /// How the ascent went.
@@ -50,16 +52,17 @@ pub fn infer<F: Family, P: Process>(
     let mut report = InferenceReport::default();
     // No rows, or only rows of weight 0: there is nothing to learn and nothing to open a component for.
     if batch.mass() <= 0.0 {
-        return (Increment { base: posterior.version(), mass: 0.0, existing: vec![], new: vec![] }, report);
+        return (Increment::nothing(posterior.version()), report);
     }
     let mut ascent = Ascent::start(posterior, batch, workspace);
+    let familiarity = surprise::familiarity(&mut ascent);
     let births = birth::propose(&ascent, settings, rng);
     report.novel_rows = births.novel.len();
     report.proposed = births.n_components;
     if births.n_components == 0 {
         // Nothing new: the E-step that found that out is the whole inference, and one M-step ends it.
         ascent.accumulate();
-        return (ascent.export(), report);
+        return (Increment { familiarity, ..ascent.export() }, report);
     }
     ascent.open(&births);
     ascent.climb(settings, &mut report.objective);
@@ -71,7 +74,7 @@ pub fn infer<F: Family, P: Process>(
         }
         ascent.climb(settings, &mut Vec::new());
     }
-    (ascent.export(), report)
+    (Increment { familiarity, ..ascent.export() }, report)
 }
 
 /// Learns from one minibatch without opening components: one E-step and one M-step.

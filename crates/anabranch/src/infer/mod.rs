@@ -12,6 +12,7 @@ mod mixture;
 mod model;
 mod skip;
 mod split;
+mod surprise;
 mod topics;
 pub mod upkeep;
 
@@ -61,6 +62,8 @@ pub struct Increment {
     pub base: u64,
     /// Weight of the rows; MASS says that the expected counts add up to it.
     pub mass: f64,
+    /// Median log-density of the rows under that snapshot, up to the base measure, where the model tells one.
+    pub familiarity: Option<f64>,
     /// Evidence for known components, in the order of their ids.
     pub existing: Vec<(ComponentId, Evidence)>,
     /// Evidence of each new component.
@@ -68,6 +71,11 @@ pub struct Increment {
 }
 
 impl Increment {
+    /// Nothing was learned.
+    pub(crate) fn nothing(base: u64) -> Self {
+        Self { base, mass: 0.0, familiarity: None, existing: vec![], new: vec![] }
+    }
+
     /// `Σ_k t_k` over all components.
     pub fn expected_mass(&self) -> f64 {
         let existing = self.existing.iter().map(|(_, evidence)| evidence);

@@ -149,7 +149,15 @@ mod tests {
         }
         let mut fold = Fold::new(family, Dirichlet::new(5.0, Bound::Paper).unwrap());
         let new = vec![(Target::New, whole)];
-        let entry = Absorb { batch: BatchId(0), base: 0, pass: 0, mass: 600.0, existing: vec![], new };
+        let entry = Absorb {
+            batch: BatchId(0),
+            base: 0,
+            pass: 0,
+            mass: 600.0,
+            familiarity: None,
+            existing: vec![],
+            new,
+        };
         fold.apply(&Entry::Absorb(entry)).unwrap();
         (fold, rows)
     }

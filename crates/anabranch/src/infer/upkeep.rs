@@ -204,7 +204,15 @@ mod tests {
             new[*label].1.absorb(&Evidence { stats: features.clone(), labels: certain });
         }
         let mut fold = Fold::new(family, Dirichlet::new(5.0, Bound::Paper).unwrap());
-        let entry = Absorb { batch: BatchId(0), base: 0, pass: 0, mass: 900.0, existing: vec![], new };
+        let entry = Absorb {
+            batch: BatchId(0),
+            base: 0,
+            pass: 0,
+            mass: 900.0,
+            familiarity: None,
+            existing: vec![],
+            new,
+        };
         fold.apply(&Entry::Absorb(entry)).unwrap();
         (fold, rows)
     }

@@ -1,6 +1,7 @@
 //! The central posterior as a reader sees it: an immutable snapshot with a version (`q_o` or `q_i` of the paper).
 
 mod component;
+mod familiarity;
 mod features;
 mod predict;
 mod restore;
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use component::{Component, Evidence, Expectation, Layers};
+pub use familiarity::Familiarity;
 pub use features::{FeaturePredictor, RowFeatures};
 pub use predict::Predictor;
 pub use restore::{Parts, RestoreError};
@@ -29,6 +31,7 @@ pub struct Posterior<F, P> {
     pub(crate) redirects: Arc<BTreeMap<ComponentId, ComponentId>>,
     pub(crate) mass: f64,
     pub(crate) pass: u32,
+    pub(crate) familiarity: Familiarity,
 }
 
 impl<F: Conjugate, P: Process> Posterior<F, P> {
@@ -42,6 +45,7 @@ impl<F: Conjugate, P: Process> Posterior<F, P> {
             redirects: Arc::default(),
             mass: 0.0,
             pass: 0,
+            familiarity: Familiarity::default(),
         }
     }
 
@@ -80,6 +84,11 @@ impl<F: Conjugate, P: Process> Posterior<F, P> {
         self.pass
     }
 
+    /// How well rows were explained before they were learned.
+    pub fn familiarity(&self) -> Familiarity {
+        self.familiarity
+    }
+
     /// What the components account for, `Σ_k t_k` unless the process has another law, which MASS says equals
     /// [`Posterior::mass`].
     pub fn expected_mass(&self) -> f64 {
@@ -108,8 +117,8 @@ impl<F: Conjugate, P: Process> Posterior<F, P> {
 
     /// The same components under another process.
     pub(crate) fn under<Q>(self, process: Q) -> Posterior<F, Q> {
-        let Self { version, family, components, redirects, mass, pass, .. } = self;
-        Posterior { version, family, process, components, redirects, mass, pass }
+        let Self { version, family, components, redirects, mass, pass, familiarity, .. } = self;
+        Posterior { version, family, process, components, redirects, mass, pass, familiarity }
     }
 
     /// What is true of all components together.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::{Component, Posterior};
+use super::{Component, Familiarity, Posterior};
 use crate::family::Conjugate;
 use crate::identify::ComponentId;
 use crate::process::Process;
@@ -84,6 +84,7 @@ impl<F: Conjugate, P: Process> Posterior<F, P> {
             redirects: Arc::new(redirects),
             mass,
             pass: 0,
+            familiarity: Familiarity::default(),
         };
         posterior.check_redirects()?;
         let sum = posterior.expected_mass();

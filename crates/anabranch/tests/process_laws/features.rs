@@ -175,6 +175,7 @@ fn entries_that_touch_only_existing_features_commute() {
                 base: snapshot.version(),
                 pass: 0,
                 mass: increment.mass,
+                familiarity: None,
                 existing: increment.existing,
                 new: vec![],
             })

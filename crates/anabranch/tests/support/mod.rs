@@ -147,7 +147,7 @@ pub(crate) fn absorb(
     let counts = existing.iter().map(|(_, e)| e).chain(new.iter().map(|(_, e)| e));
     let mass = counts.map(|e| e.labels.expected_count).sum();
     let existing = existing.into_iter().map(|(id, e)| (ComponentId(id), e)).collect();
-    Absorb { batch: BatchId(batch), base, pass: 0, mass, existing, new }
+    Absorb { batch: BatchId(batch), base, pass: 0, mass, familiarity: None, existing, new }
 }
 
 /// A journal whose first entry creates these components.

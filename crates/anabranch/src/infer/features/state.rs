@@ -323,8 +323,7 @@ impl<'a> State<'a> {
     /// What the rows say of each feature, given the others as they are now.
     pub(super) fn export(&self, posterior: &Posterior<LinearGaussian, Beta>) -> Increment {
         let d = self.family.dimensions();
-        let mut increment =
-            Increment { base: self.version, mass: self.batch.mass(), existing: Vec::new(), new: Vec::new() };
+        let mut increment = Increment { mass: self.batch.mass(), ..Increment::nothing(self.version) };
         for feature in &self.features {
             let mut evidence = Evidence::empty(self.family.n_features());
             for (row, residual) in self.residual.chunks_exact(d).enumerate() {

@@ -343,7 +343,7 @@ impl<'a> Ascent<'a> {
                 }
             }
         }
-        let mut increment = Increment { base: self.posterior.version(), mass, existing: vec![], new: vec![] };
+        let mut increment = Increment { mass, ..Increment::nothing(self.posterior.version()) };
         for (column, evidence) in self.columns.iter().zip(evidence) {
             let Some(evidence) = evidence.filter(|e| e.stats[0] > 0.0) else { continue };
             match column.known {

@@ -1,0 +1,48 @@
+//! Surprise: a minibatch most of whose rows are explained worse than usual shows that the stream has changed.
+//!
+//! ```text
+//! familiarity of a minibatch   median over its rows of  log Σ_k m_k exp E[log p(x|θ_k)] − log Σ_k m_k,  before it is learned
+//! usual                        mean of that over the minibatches so far
+//! surprise                     the share of rows below the usual is well above one half
+//! ```
+//!
+//! The probability that one row belongs to no known component says little here: a wide component explains the rows of a
+//! cluster that it has never seen better than the prior explains a single one of them. Together they would be explained
+//! better still, and that shows in how unusual they are. On a shuffled stream about half of the rows, or fewer, are below the
+//! usual, so nothing happens there.
+
+use super::ascent::Ascent;
+use crate::family::Family;
+use crate::process::Process;
+
+/// A minibatch surprises when its share of rows below the usual exceeds one half by this much …
+const EXCESS: f64 = 0.15;
+/// … and by so many standard deviations of chance.
+const DEVIATIONS: f64 = 4.0;
+
+/// The median log-density of the rows under the known components, given an ascent that has just assigned them. `None` when
+/// there are none, and in a further pass over the data, whose rows are all familiar.
+pub(super) fn familiarity<F: Family, P: Process>(ascent: &mut Ascent<'_, F, P>) -> Option<f64> {
+    if ascent.posterior().pass() > 0 {
+        return None;
+    }
+    let ln_mass = ascent.posterior().mass().ln();
+    let memory = &mut *ascent.memory;
+    memory.sorted.clear();
+    memory.sorted.extend_from_slice(memory.labels.ln_totals());
+    let middle = memory.sorted.len() / 2;
+    let (_, median, _) = memory.sorted.select_nth_unstable_by(middle, f64::total_cmp);
+    Some(*median - ln_mass).filter(|median| median.is_finite())
+}
+
+/// The rows that are explained worse than usual, when they are so many that the stream has changed.
+pub(super) fn unfamiliar_rows<F: Family, P: Process>(ascent: &Ascent<'_, F, P>) -> Option<Vec<usize>> {
+    let posterior = ascent.posterior();
+    let usual = posterior.familiarity().usual().filter(|_| posterior.pass() == 0)? + posterior.mass().ln();
+    let explained = ascent.ln_explained();
+    let below = explained.iter().filter(|ln_explained| **ln_explained < usual).count();
+    let n = explained.len() as f64;
+    let chance = DEVIATIONS * (0.25 / n).sqrt();
+    let surprises = below as f64 / n > 0.5 + EXCESS.max(chance);
+    surprises.then(|| (0..explained.len()).filter(|row| explained[*row] < usual).collect())
+}
