@@ -147,9 +147,15 @@ fn of_two_workers_of_different_formats_the_older_one_leaves_and_no_row_is_lost()
     let newer = Proxy::with_translation(server.port, [b"ANBP\x01\x00", b"ANBP\x02\x00"]);
     place.submit(&url, "j", &train, &[]).ok();
     let old = Worker::start(&url, "j");
-    wait_until("the older worker to have begun", || status(&place, &url)["absorbed"].as_u64() > Some(0));
+    place.check(&url, "j", ROWS, &[&old]);
+    // Asleep, so that the newer one has something to do; what goes to the sleeper meanwhile comes back from it.
+    old.signal("-STOP");
     let new = Worker::start(&newer.url(), "j");
     place.submit(&url, "j", &more, &[]).ok();
+    wait_until("the newer worker to have appended", || {
+        status(&place, &newer.url())["absorbed"].as_u64() > Some(ROWS / BATCH)
+    });
+    old.signal("-CONT");
     let ran = old.wait();
     assert!(
         ran.refusal().contains("written in frame format 2, this program reads up to 1"),
