@@ -10,8 +10,9 @@ use super::{Config, minibatch_rng};
 use crate::batch::Minibatch;
 use crate::central::{BatchId, Central, Entry};
 use crate::family::Conjugate;
+use crate::identify::ComponentId;
 use crate::infer::{Inference, PriorChoice};
-use crate::posterior::Posterior;
+use crate::posterior::{Evidence, Posterior};
 use crate::process::Process;
 
 /// The first line, in weight of data; the next ones are at twice, four times … of it.
@@ -19,6 +20,9 @@ const FIRST_LINE: f64 = 1000.0;
 
 /// While the stream goes on, a merge must still be right when the data have doubled again.
 const HORIZON: f64 = 2.0;
+
+/// Looks at the first rows, at most, before splits are judged on them.
+const SETTLING_LOOKS: usize = 10;
 
 /// One at a time.
 #[derive(Debug, Default)]
@@ -146,6 +150,15 @@ fn splits<F: Conjugate, P: Process, I: Inference<F, P>>(
     found.into_iter().map(|(id, parts)| Entry::Split { id, parts }).collect()
 }
 
+/// Whether no component gained or lost a row between two looks.
+fn counts_agree(before: &[(ComponentId, Evidence)], after: &[(ComponentId, Evidence)]) -> bool {
+    let count = |evidence: &Evidence| evidence.labels.expected_count;
+    let near = |((id, a), (other, b)): (&(ComponentId, Evidence), &(ComponentId, Evidence))| {
+        id == other && (count(a) - count(b)).abs() < 1.0
+    };
+    before.len() == after.len() && before.iter().zip(after).all(near)
+}
+
 /// Looks at the first rows again, as they have been remembered, and once more with the prior and the merges that follow
 /// from it. What they said at first is replaced by what they say in the end.
 fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
@@ -168,6 +181,16 @@ fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
     let mut trial = replaced(&evidence);
     // Where the first rows are most of the data, they show more than the sample.
     let most = 2.0 * first.mass() >= trial.posterior().mass();
+    for _ in 0..if most { SETTLING_LOOKS } else { 0 } {
+        // Parts are judged against what the whole holds: that has to be what the rows say today.
+        let next = config.inference.look_again(trial.posterior(), &first, workspace);
+        let settled = counts_agree(&evidence, &next);
+        evidence = next;
+        trial = replaced(&evidence);
+        if settled {
+            break;
+        }
+    }
     for entry in splits(trial.posterior(), central, config, most.then_some(&first)) {
         if trial.apply(&entry).is_ok() && central.append(&entry).is_err() {
             // Not proper without what the first rows say today: then nothing is split.
