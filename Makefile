@@ -23,7 +23,7 @@ set-up: ## Install what the build needs (a C++ compiler, where there is none)
 	@scripts/set-up
 
 .PHONY: test
-test: set-up unit model-check python ## Set up and run every test, the model check and the fuzzer's repeatable part
+test: set-up unit cluster model-check python ## Set up and run every test, the model check and the fuzzer's repeatable part
 	@fuzz/run check
 
 .PHONY: instructions
@@ -33,6 +33,12 @@ instructions: ## Compare the instructions of a small run with the stored count (
 .PHONY: unit
 unit: ## Unit, integration and documentation tests
 	$(CARGO) test --workspace --locked
+
+# Few tests at a time: each has servers and workers of its own. The whole workspace, so that nothing is compiled again.
+.PHONY: cluster
+cluster: ## Tests of the cluster against real NATS servers, which are fetched into target/nats
+	scripts/nats-set-up
+	ANABRANCH_CLUSTER_TESTS=1 $(CARGO) test --workspace --locked --test cluster -- --test-threads=3
 
 # The interleavings of the central posterior's lock, explored by shuttle.
 .PHONY: model-check
@@ -124,6 +130,12 @@ $(BENCH)/installed: bench/requirements.txt
 	python3 -m venv $(BENCH)
 	$(BENCH)/bin/pip install --quiet --requirement $<
 	touch $@
+
+.PHONY: bench-cluster
+bench-cluster: ## Throughput of two worker processes against the engine of one process
+	scripts/nats-set-up
+	$(CARGO) build --release --locked --bin anabranch
+	scripts/bench-cluster
 
 .PHONY: demo
 demo: ## Fit the synthetic stream of the paper and write a report

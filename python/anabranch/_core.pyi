@@ -6,7 +6,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Engine", "describe", "infer", "main"]
+__all__ = ["Engine", "Stop", "cluster", "describe", "infer", "main"]
 
 @final
 class Engine:
@@ -51,6 +51,12 @@ class Engine:
     def absorb(self, increment: bytes) -> bool: ...
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
 
+@final
+class Stop:
+    def __new__(cls) -> Stop: ...
+    def set(self) -> None: ...
+
+def cluster(args: Sequence[str], rows: bytes | None, stop: Stop) -> str: ...
 def infer(
     snapshot: bytes, rows: Any, weights: NDArray[np.float64] | None, batch: int, max_new: int
 ) -> bytes: ...

@@ -1,6 +1,7 @@
 //! The Rust half of the Python package `anabranch`: the engine, the four steps and the command line, without the
 //! conventions of scikit-learn, which are written in Python.
 
+mod cluster;
 mod describe;
 mod drive;
 mod engine;
@@ -16,6 +17,8 @@ mod view;
 /// The module `anabranch._core`.
 #[pyo3::pymodule]
 mod _core {
+    #[pymodule_export]
+    use crate::cluster::{Stop, cluster};
     #[pymodule_export]
     use crate::describe::{describe, main};
     #[pymodule_export]

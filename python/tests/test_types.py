@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("mypy")
 
 USE = """
-    from anabranch import DPMixture, Event, infer, load, plot
+    from anabranch import DPMixture, Event, cluster, infer, load, plot
 
     def watch(event: Event) -> None:
         print(event.components + 1)
@@ -19,6 +19,9 @@ USE = """
     counted: bool = model.absorb(increment)
     count: int = load("model").partial_fit([[1.0]]).n_components_
     axes = plot.clusters(model)
+    with cluster.Worker("j", threads=2) as worker:
+        fetched: DPMixture = cluster.pull("j", wait=True)
+    rows = worker.stop()["rows"]
 """
 
 MISUSE = """

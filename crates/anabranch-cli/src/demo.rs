@@ -18,7 +18,7 @@ use crate::args::{DISCOUNT, DemoArgs, ModelKind};
 use crate::evaluate::agreement_of_rows;
 use crate::failure::Failure;
 use crate::features;
-use crate::fit::{Method, Outcome, Setup, print_outcome, process, run, write_report};
+use crate::fit::{Method, Outcome, Setup, print_outcome, run, write_report};
 use crate::reading::DomainFilter;
 use crate::topics;
 
@@ -51,7 +51,7 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
         source: Box::new(Stream::new(mixture, u64::from(args.rows), args.engine.seed)),
         filter: DomainFilter::new(&[], None, Vec::new(), OnBadRow::Fail),
         method: Method::Sda,
-        process: process(&args.engine, discount)?,
+        process: args.engine.process(discount)?,
         family: &build,
         prior: PriorChoice::Given,
         test: Some(test.clone()),

@@ -3,9 +3,10 @@
 use anabranch::engine::{Config, Schedule};
 use anabranch::identify::Identification;
 use anabranch::infer::PriorChoice;
-use anabranch::process::Bound;
+use anabranch::process::{AnyProcess, Bound, Parameter, ProcessError};
 
-use crate::args::{BoundKind, EngineArgs, OnOff, ScheduleKind};
+use crate::args::{BoundKind, DISCOUNT, EngineArgs, ModelKind, OnOff, ScheduleKind};
+use crate::failure::Failure;
 
 impl EngineArgs {
     /// Threads and logical workers after their defaults.
@@ -48,11 +49,38 @@ impl EngineArgs {
         }
     }
 
-    /// The bound that components are scored with.
-    pub(crate) fn bound(&self) -> Bound {
-        match self.bound {
-            BoundKind::Paper => Bound::Paper,
-            BoundKind::Conditional => Bound::Conditional,
+    /// The process of a mixture: Pitman–Yor where there is a discount.
+    pub(crate) fn process(&self, discount: Option<Parameter>) -> Result<AnyProcess, Failure> {
+        mixture_process(self.alpha, discount, self.bound.into())
+    }
+}
+
+impl From<BoundKind> for Bound {
+    fn from(kind: BoundKind) -> Self {
+        match kind {
+            BoundKind::Paper => Self::Paper,
+            BoundKind::Conditional => Self::Conditional,
         }
+    }
+}
+
+/// A Dirichlet process, or Pitman–Yor where there is a discount; errors name the flags.
+pub(crate) fn mixture_process(
+    alpha: Parameter,
+    discount: Option<Parameter>,
+    bound: Bound,
+) -> Result<AnyProcess, Failure> {
+    AnyProcess::new(alpha, discount, bound).map_err(|error| {
+        let flag = if matches!(error, ProcessError::Discount { .. }) { "--discount" } else { "--alpha" };
+        Failure::input(format!("{flag}: {error}"))
+    })
+}
+
+/// The discount of a mixture that `--model` and `--discount` ask for.
+pub(crate) fn discount(model: ModelKind, given: Option<Parameter>) -> Result<Option<Parameter>, Failure> {
+    match (model, given) {
+        (ModelKind::Py, discount) => Ok(Some(discount.unwrap_or(DISCOUNT))),
+        (_, Some(_)) => Err(Failure::input("--discount goes with --model py")),
+        (_, None) => Ok(None),
     }
 }

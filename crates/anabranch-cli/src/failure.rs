@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use anabranch::family::PriorError;
+use anabranch_cluster::ClusterError;
 use anabranch_io::ReadError;
 use anabranch_io::model::ModelError;
 
@@ -89,6 +90,12 @@ impl From<ModelError> for Failure {
 impl From<PriorError> for Failure {
     fn from(error: PriorError) -> Self {
         Self::input(error)
+    }
+}
+
+impl From<ClusterError> for Failure {
+    fn from(error: ClusterError) -> Self {
+        Self::Input { message: error.to_string(), hint: error.hint().map(str::to_owned) }
     }
 }
 

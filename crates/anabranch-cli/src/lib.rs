@@ -1,6 +1,7 @@
 //! The command `anabranch`: what it understands, does, draws and prints.
 
 pub mod args;
+pub mod cluster;
 mod demo;
 pub mod doubts;
 mod engine;
@@ -61,10 +62,10 @@ fn run(command: &Command) -> Result<(), Failure> {
             Ok(std::io::stdout().lock().write_all(&script)?)
         }
         Command::Experiment(args) => experiment::command(args),
-        Command::Submit(_) => Err(Failure::not_yet("`submit`")),
-        Command::Worker(_) => Err(Failure::not_yet("`worker`")),
-        Command::Pull(_) => Err(Failure::not_yet("`pull`")),
-        Command::Status(_) => Err(Failure::not_yet("`status`")),
+        Command::Submit(args) => cluster::submit::command(args),
+        Command::Worker(args) => cluster::worker::command(args),
+        Command::Pull(args) => cluster::pull::command(args),
+        Command::Status(args) => cluster::status::command(args),
         Command::Serve(_) => Err(Failure::not_yet("`serve`")),
     }
 }

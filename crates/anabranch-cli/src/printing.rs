@@ -10,9 +10,13 @@ use crate::picture::counted;
 
 /// One JSON object on one line; `what` it is, should that fail.
 pub fn print_json(out: &mut impl Write, value: &impl Serialize, what: &str) -> Result<(), Failure> {
-    let text = serde_json::to_string(value)
-        .map_err(|error| Failure::Internal { message: format!("cannot print the {what}: {error}") })?;
-    Ok(writeln!(out, "{text}")?)
+    Ok(writeln!(out, "{}", to_json(value, what)?)?)
+}
+
+/// The same as text.
+pub fn to_json(value: &impl Serialize, what: &str) -> Result<String, Failure> {
+    serde_json::to_string(value)
+        .map_err(|error| Failure::Internal { message: format!("cannot print the {what}: {error}") })
 }
 
 /// What a run cost.

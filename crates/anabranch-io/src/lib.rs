@@ -26,11 +26,13 @@
 mod error;
 mod format;
 mod input;
+pub mod journal;
 pub mod labels;
 pub mod model;
 mod options;
 mod rows;
 mod schema;
+mod sealed;
 mod select;
 mod source;
 pub mod vector;

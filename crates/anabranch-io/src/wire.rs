@@ -1,9 +1,5 @@
 //! What one minibatch taught, as bytes on the way to the centre: from another thread, process or machine.
 //!
-//! ```text
-//! "abΔ" (4 bytes)   version (u8)   CRC-32 of the rest (u32, little-endian)   postcard of [`Delivery`]
-//! ```
-//!
 //! Bytes that pass are whole and written by this program; whether they fit a posterior is for
 //! [`Central::absorb`](anabranch::central::Central::absorb) to say.
 
@@ -13,14 +9,15 @@ use anabranch::infer::Increment;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The first bytes of a delivery.
-const MAGIC: [u8; 4] = *"abΔ".as_bytes().first_chunk().expect("two letters of one byte and one of two");
+use crate::sealed::{Seal, SealFault};
 
 /// The version of the encoding.
 const VERSION: u8 = 1;
 
-/// Bytes before the payload.
-const HEADER: usize = MAGIC.len() + 1 + 4;
+const DELIVERY: Seal = Seal {
+    letters: *"abΔ".as_bytes().first_chunk().expect("two letters of one byte and one of two"),
+    version: VERSION,
+};
 
 /// An increment with the name of its minibatch, so that it counts once however often it arrives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,28 +50,16 @@ pub enum WireError {
 impl Delivery {
     /// The delivery as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let payload = postcard::to_stdvec(self).expect("a delivery holds only numbers and lists");
-        let mut bytes = Vec::with_capacity(HEADER + payload.len());
-        bytes.extend_from_slice(&MAGIC);
-        bytes.push(VERSION);
-        bytes.extend_from_slice(&crc32fast::hash(&payload).to_le_bytes());
-        bytes.extend_from_slice(&payload);
-        bytes
+        DELIVERY.close(self)
     }
 
     /// A delivery from bytes that may be cut, damaged or something else.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, WireError> {
-        let rest = bytes.strip_prefix(&MAGIC).ok_or(WireError::NotAnIncrement)?;
-        let damaged = |reason: &str| WireError::Damaged(reason.to_owned());
-        let (&version, rest) = rest.split_first().ok_or_else(|| damaged("it is cut short"))?;
-        if version > VERSION {
-            return Err(WireError::Newer(version));
-        }
-        let (checksum, payload) = rest.split_first_chunk().ok_or_else(|| damaged("it is cut short"))?;
-        if u32::from_le_bytes(*checksum) != crc32fast::hash(payload) {
-            return Err(damaged("the checksum does not match"));
-        }
-        postcard::from_bytes(payload).map_err(|error| damaged(&error.to_string()))
+        DELIVERY.open(bytes).map_err(|fault| match fault {
+            SealFault::Foreign => WireError::NotAnIncrement,
+            SealFault::Newer(version) => WireError::Newer(version),
+            SealFault::Damaged(reason) => WireError::Damaged(reason),
+        })
     }
 }
 

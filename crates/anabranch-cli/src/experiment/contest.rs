@@ -227,7 +227,9 @@ fn through_engine(
     }
     if flow == Flow::Continue {
         match engine::run(&central, &mut source, &config, recorder) {
-            Ok(()) => engine::finish(&central, &config),
+            Ok(()) => {
+                engine::finish(&central, &config);
+            }
             Err(never) => match never {},
         }
     }

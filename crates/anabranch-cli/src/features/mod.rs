@@ -49,7 +49,7 @@ fn family(args: &FeatureArgs, dimensions: usize) -> Result<(LinearGaussian, Prio
 }
 
 fn process(args: &EngineArgs) -> Result<Beta, Failure> {
-    Beta::new(args.alpha, 1.0, args.bound()).map_err(|error| Failure::input(format!("--alpha: {error}")))
+    Beta::new(args.alpha, 1.0, args.bound.into()).map_err(|error| Failure::input(format!("--alpha: {error}")))
 }
 
 /// How well rows are explained.

@@ -12,7 +12,6 @@ mod watch;
 
 use anabranch::batch::Batch;
 use anabranch::posterior::Predictor;
-use anabranch::process::Parameter;
 use anabranch_io::labels::read_labels;
 use anabranch_io::{ReadOptions, Schema};
 
@@ -21,11 +20,14 @@ pub use family::{FamilySpec, describe};
 pub use method::Method;
 pub use outcome::Outcome;
 pub(crate) use progress::Progress;
-pub use session::{BOOTSTRAP_ROWS, Finished, Further, Setup, process, run};
+pub use session::{BOOTSTRAP_ROWS, Finished, Further, Setup, run};
 pub(crate) use session::{check_places, checkpoint_file};
 pub use summary::{print_outcome, write_report};
+pub use trace::Trace;
 
-use crate::args::{self, FitArgs, ModelKind};
+use crate::args::{FitArgs, ModelKind, ReadArgs};
+use crate::cluster;
+use crate::engine::discount;
 use crate::evaluate::{Agreement, agreement};
 use crate::failure::Failure;
 use crate::features;
@@ -34,6 +36,9 @@ use crate::topics;
 
 /// Runs the command.
 pub fn command(args: &FitArgs) -> Result<(), Failure> {
+    if args.cluster.is_some() {
+        cluster::check_model(args.model)?;
+    }
     match args.model {
         ModelKind::Dp | ModelKind::Py => {}
         ModelKind::Hdp => return topics::fit(args),
@@ -45,13 +50,18 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         return Err(Failure::input("--checkpoint goes with --algorithm sda: the others start from the rows")
             .with_hint("leave it out; Ctrl-C writes the model of what was learned so far"));
     }
-    let process = process(&args.engine, discount(args, &method)?)?;
+    if args.model == ModelKind::Py && method != Method::Sda {
+        return Err(Failure::input(
+            "--model py goes with --algorithm sda: the others are for the Dirichlet process",
+        ));
+    }
+    let process = args.engine.process(discount(args.model, args.discount)?)?;
     let spec = FamilySpec::parse(&args.family)?;
     spec.check_prior(&args.prior)?;
     if args.inputs.iter().chain(&args.test).filter(|input| *input == "-").count() > 1 {
         return Err(Failure::input("standard input can be read once, not twice"));
     }
-    let options = read_options(args, &spec)?;
+    let options = read_options(&args.read, &spec)?;
     let labels = labels(args)?;
     let source = reading::open_inputs(&args.inputs, &options)?;
     let filter_of = |inputs: &[String]| -> Result<DomainFilter, Failure> {
@@ -89,19 +99,24 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         let options = ReadOptions { expect: Some(schema.clone()), columns: None, ..options.clone() };
         Ok((reading::open_inputs(&args.inputs, &options)?, again.clone()))
     };
-    let setup = Setup {
-        source,
-        filter,
-        method,
-        process,
-        family: &build,
-        prior: args.prior.choice(),
-        test,
-        checkpoints,
-        further: Some(Further { passes: args.passes, reopen: &reopen }),
-        resumed,
+    let mut finished = match &args.cluster {
+        Some(url) => cluster::fit::run(args, url, source, filter, &process, test.as_ref())?,
+        None => {
+            let setup = Setup {
+                source,
+                filter,
+                method,
+                process,
+                family: &build,
+                prior: args.prior.choice(),
+                test,
+                checkpoints,
+                further: Some(Further { passes: args.passes, reopen: &reopen }),
+                resumed,
+            };
+            run(setup, &args.engine, &args.output)?
+        }
     };
-    let mut finished = run(setup, &args.engine, &args.output)?;
     if let Some(test) = args.test.as_ref().filter(|_| !options.categorical.is_empty()) {
         let schema = finished.model.provenance.schema.clone();
         let names = schema.names().map(str::to_owned).collect();
@@ -134,20 +149,9 @@ fn check_passes(args: &FitArgs) -> Result<(), Failure> {
     }
 }
 
-/// The discount of a Pitman–Yor mixture.
-fn discount(args: &FitArgs, method: &Method) -> Result<Option<Parameter>, Failure> {
-    match (args.model, args.discount) {
-        (ModelKind::Py, _) if *method != Method::Sda => Err(Failure::input(
-            "--model py goes with --algorithm sda: the others are for the Dirichlet process",
-        )),
-        (ModelKind::Py, discount) => Ok(Some(discount.unwrap_or(args::DISCOUNT))),
-        (_, Some(_)) => Err(Failure::input("--discount goes with --model py")),
-        _ => Ok(None),
-    }
-}
-
-fn read_options(args: &FitArgs, spec: &FamilySpec) -> Result<ReadOptions, Failure> {
-    let mut options = reading::options(&args.read)?;
+/// How rows of this family are read.
+pub(crate) fn read_options(args: &ReadArgs, spec: &FamilySpec) -> Result<ReadOptions, Failure> {
+    let mut options = reading::options(args)?;
     options.categorical = spec.categorical_columns();
     match (spec.columns(), &options.columns) {
         (Some(_), Some(_)) => {

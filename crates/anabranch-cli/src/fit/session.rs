@@ -9,7 +9,7 @@ use anabranch::engine::{self, Config, Flow};
 use anabranch::family::AnyFamily;
 use anabranch::infer::{PriorChoice, Settings};
 use anabranch::posterior::{Posterior, Predictor};
-use anabranch::process::{AnyProcess, Bound, Parameter, ProcessError};
+use anabranch::process::{AnyProcess, Bound, Parameter};
 use anabranch_io::model::{Model, Provenance};
 use anabranch_io::{Schema, Source};
 
@@ -98,14 +98,6 @@ impl Finished {
     pub fn posterior(&self) -> &Posterior<AnyFamily, AnyProcess> {
         self.model.fold.posterior()
     }
-}
-
-/// The process of a mixture: Pitman–Yor where there is a discount.
-pub fn process(args: &EngineArgs, discount: Option<Parameter>) -> Result<AnyProcess, Failure> {
-    AnyProcess::new(args.alpha, discount, args.bound()).map_err(|error| {
-        let flag = if matches!(error, ProcessError::Discount { .. }) { "--discount" } else { "--alpha" };
-        Failure::input(format!("{flag}: {error}"))
-    })
 }
 
 /// Runs a stream through the algorithm and writes what was asked for while it goes on.

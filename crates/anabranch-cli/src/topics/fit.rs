@@ -163,7 +163,7 @@ pub(super) struct Fitted {
 }
 
 fn process(topics: &TopicArgs, args: &EngineArgs) -> Result<Hierarchical, Failure> {
-    Hierarchical::new(topics.gamma, topics.alpha0, args.bound()).map_err(Failure::input)
+    Hierarchical::new(topics.gamma, topics.alpha0, args.bound.into()).map_err(Failure::input)
 }
 
 /// Runs the stream through the engine.

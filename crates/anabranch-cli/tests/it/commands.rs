@@ -17,7 +17,20 @@ fn help_of_the_program() {
 
 #[test]
 fn help_of_every_command() {
-    for command in ["demo", "fit", "predict", "inspect", "sample", "experiment", "completions"] {
+    let commands = [
+        "demo",
+        "fit",
+        "predict",
+        "inspect",
+        "sample",
+        "experiment",
+        "submit",
+        "worker",
+        "pull",
+        "status",
+        "completions",
+    ];
+    for command in commands {
         assert_transcript(&format!("help_{command}"), &[command, "--help"]);
     }
 }
@@ -48,10 +61,8 @@ fn slips_of_the_keyboard_are_the_users_to_mend() {
 
 #[test]
 fn what_is_not_built_yet_says_so() {
-    for command in ["submit", "worker", "pull", "status", "serve"] {
-        let run = Sandbox::new().run(&[command, "anything", "--flag"]);
-        assert_eq!(run.refusal(), format!("`{command}` is not in this build yet"));
-    }
+    let run = Sandbox::new().run(&["serve", "anything", "--flag"]);
+    assert_eq!(run.refusal(), "`serve` is not in this build yet");
     let flags: [(&[&str], &str); 6] = [
         (&["--model", "bp", "--algorithm", "svi"], "--model bp goes with --algorithm sda"),
         (&["--discount", "0.1"], "--discount goes with --model py"),

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{BatchId, BatchSet};
@@ -56,7 +57,7 @@ pub enum Entry<F, P> {
 
 /// A part of a component: it takes `share · S + offset` of its statistics, however much they have grown since the split was
 /// judged, and its share of the labels.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     /// Share of the data.
     pub share: f64,
@@ -74,7 +75,7 @@ pub struct Aside {
 }
 
 /// What one minibatch taught, with its components identified.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Absorb {
     /// The minibatch; an id that is in the journal already makes the entry void.
     pub batch: BatchId,

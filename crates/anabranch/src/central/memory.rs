@@ -49,12 +49,23 @@ impl<B: Minibatch> Memory<B> {
         self.first = Some(batch);
     }
 
-    pub(crate) fn forget_first(&mut self) {
+    /// The first minibatch has been learned from again.
+    pub fn forget_first(&mut self) {
         self.first = None;
     }
 
-    pub(super) fn offer(&mut self, id: BatchId, batch: &B) {
+    /// Offers the rows of a minibatch to the sample. Offering them twice changes nothing.
+    pub fn offer(&mut self, id: BatchId, batch: &B) {
         self.sample.offer(id, batch);
+    }
+
+    /// Takes in the sample of somebody who saw other rows of the same stream: it becomes that of the rows of both.
+    pub fn pool(&mut self, other: &Self) {
+        let rows = &mut self.sample.rows;
+        rows.extend(other.sample.rows.iter().map(|(key, row)| (*key, row.clone())));
+        while rows.len() > SAMPLE_ROWS {
+            rows.pop_last();
+        }
     }
 }
 
@@ -126,6 +137,14 @@ mod tests {
             let count = rows.values().iter().filter(|value| range.contains(value)).count() as f64;
             assert!((count - 1000.0).abs() < 5.0 * 900.0_f64.sqrt(), "{tenth}: {count}");
         }
+    }
+
+    #[test]
+    fn pooled_samples_are_the_sample_of_all_rows() {
+        let (mut odd, even) = (offered(&[1, 3, 5, 7, 9]), offered(&[0, 2, 4, 6, 8]));
+        odd.pool(&even);
+        let all = offered(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert!(odd.sample().eq(all.sample()));
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub struct Central<F, P, B: Minibatch = Batch> {
     snapshot: ArcSwap<Posterior<F, P>>,
     memory: Mutex<Memory<B>>,
     section: section::Clock,
+    /// What was appended since, where somebody keeps the same journal elsewhere.
+    recorded: Option<Mutex<Vec<Entry<F, P>>>>,
 }
 
 impl<F: Conjugate, P: Process> Central<F, P> {
@@ -64,6 +66,7 @@ impl<F: Conjugate, P: Process> Central<F, P> {
             snapshot,
             memory: Mutex::new(Memory::default()),
             section: section::Clock::default(),
+            recorded: None,
         }
     }
 }
@@ -76,7 +79,21 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
             snapshot: self.snapshot,
             memory: Mutex::new(memory),
             section: self.section,
+            recorded: self.recorded,
         }
+    }
+
+    /// The same posterior, which from now on notes the entries that count, for whoever keeps the same journal elsewhere.
+    pub fn recording(mut self) -> Self {
+        self.recorded = Some(Mutex::default());
+        self
+    }
+
+    /// The entries that have counted since [`Central::recording`] or the last call, in their order.
+    pub fn take_recorded(&self) -> Vec<Entry<F, P>> {
+        let recorded =
+            self.recorded.as_ref().map(|recorded| recorded.lock().expect("no holder of this lock panics"));
+        recorded.map(|mut recorded| std::mem::take(&mut *recorded)).unwrap_or_default()
     }
 
     /// The rows remembered so far.
@@ -110,6 +127,9 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
         let mut fold = self.fold.lock().expect("no holder of this lock panics");
         let entered = Instant::now();
         let old = fold.apply(entry).map(|()| {
+            if let Some(recorded) = &self.recorded {
+                recorded.lock().expect("no holder of this lock panics").push(entry.clone());
+            }
             switch_point();
             self.snapshot.swap(Arc::new(fold.posterior().clone()))
         });

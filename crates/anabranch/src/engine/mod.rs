@@ -21,6 +21,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 pub use bootstrap::bootstrap;
 pub use observer::{Event, Flow, Observer};
+pub use upkeep::{is_due, tend};
 
 use crate::batch::Minibatch;
 use crate::central::{BatchId, Central};

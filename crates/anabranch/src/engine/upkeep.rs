@@ -44,16 +44,39 @@ impl Upkeep {
         if snapshot.pass() > 0 || !config.upkeep {
             return;
         }
-        let lines = |mass: f64| (mass / FIRST_LINE).log2().floor();
-        if mass < FIRST_LINE || lines(mass) == lines(mass - added) {
+        if !is_due(mass, added) {
             return;
         }
         if let Ok(_turn) = self.busy.try_lock() {
-            estimate_prior(&central.snapshot(), central, config);
-            merge(&central.snapshot(), central, config, HORIZON);
-            learn_process(central);
+            tend(central, config);
         }
     }
+}
+
+/// True when the last `added` of `mass` in all crossed a line at which the model is looked after.
+///
+/// ```
+/// use anabranch::engine::is_due;
+/// assert!(is_due(1000.0, 1.0) && is_due(2100.0, 200.0));
+/// assert!(!is_due(999.0, 500.0) && !is_due(1999.0, 500.0));
+/// ```
+pub fn is_due(mass: f64, added: f64) -> bool {
+    let lines = |mass: f64| (mass / FIRST_LINE).log2().floor();
+    mass >= FIRST_LINE && lines(mass) != lines(mass - added)
+}
+
+/// Looks after the model while the stream goes on: the prior again, merges that stay right when the data have doubled, and
+/// the parameters of the process that are learned. Without upkeep there is nothing to do.
+pub fn tend<F: Conjugate, P: Process, I: Inference<F, P>>(
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+) {
+    if !config.upkeep {
+        return;
+    }
+    estimate_prior(&central.snapshot(), central, config);
+    merge(&central.snapshot(), central, config, HORIZON);
+    learn_process(central);
 }
 
 /// Ends a run whose stream has ended: the first rows again, the prior again, and every merge that the data support.

@@ -1,0 +1,113 @@
+//! `anabranch pull`: the current model of a job as a file.
+
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use anabranch_cluster::{Access, Job, SourceStatus, Status, fetch_replica, finish, status};
+use anabranch_io::model::Model;
+use serde::Serialize;
+
+use super::{runtime, target};
+use crate::args::PullArgs;
+use crate::failure::Failure;
+use crate::picture::counted;
+use crate::printing::print_json;
+use crate::stop;
+
+/// How often `--wait` looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// Runs the command.
+pub fn command(args: &PullArgs) -> Result<(), Failure> {
+    stop::listen();
+    let model = pull(args, &stop::asked)?;
+    print(args, &model)
+}
+
+/// Fetches the model and writes the file.
+pub fn pull(args: &PullArgs, stopped: &dyn Fn() -> bool) -> Result<Model, Failure> {
+    let (to, name) = target(&args.cluster, "pull")?;
+    let model = runtime()?.block_on(async {
+        let job = Job::open(&to, &name, Access::Open).await?;
+        if args.wait {
+            wait(&job, stopped).await?;
+        }
+        let mut replica = fetch_replica(&job).await?;
+        if args.finish {
+            finish(&mut replica, job.spec());
+        }
+        replica.model().ok_or_else(|| {
+            Failure::input(format!("job `{name}` has no model yet"))
+                .with_hint("start a worker with `anabranch worker --job NAME`, or pass --wait")
+        })
+    })?;
+    model.save(&args.out)?;
+    Ok(model)
+}
+
+/// Until every finished source is settled, and a worker has finished the model, while there is one.
+async fn wait(job: &Job, stopped: &dyn Fn() -> bool) -> Result<(), Failure> {
+    loop {
+        match status(job).await {
+            Ok(now) if is_in(&now) => return Ok(()),
+            // Servers that restart come back.
+            Err(error) if !error.passes() => return Err(error.into()),
+            Ok(_) | Err(_) => {}
+        }
+        if stopped() {
+            return Err(Failure::input("stopped before every minibatch was in"));
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+fn is_in(now: &Status) -> bool {
+    let settled =
+        |source: &SourceStatus| source.finished && source.absorbed + source.set_aside >= source.published;
+    let all = now.pending == 0 && now.absorbed > 0 && now.sources.iter().all(settled);
+    all && (now.finished || now.workers.is_empty() || now.sources.is_empty())
+}
+
+/// What the model holds.
+#[derive(Debug, Serialize)]
+pub struct Summary<'a> {
+    observations: u64,
+    mass: f64,
+    components: usize,
+    minibatches: u64,
+    conflicts: u64,
+    out: &'a Path,
+}
+
+impl<'a> Summary<'a> {
+    /// Of the model that was written.
+    pub fn of(args: &'a PullArgs, model: &Model) -> Self {
+        let posterior = model.fold.posterior();
+        Self {
+            observations: model.provenance.observations,
+            mass: posterior.expected_mass(),
+            components: posterior.components().len(),
+            minibatches: model.fold.absorbed().len(),
+            conflicts: model.provenance.conflicts,
+            out: &args.out,
+        }
+    }
+}
+
+fn print(args: &PullArgs, model: &Model) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let summary = Summary::of(args, model);
+    if args.json {
+        return print_json(&mut out, &summary, "summary");
+    }
+    writeln!(
+        out,
+        "{} → {}, {}\nmodel: {}",
+        counted(summary.observations, "row"),
+        counted(summary.components as u64, "component"),
+        counted(summary.minibatches, "minibatch"),
+        args.out.display()
+    )?;
+    Ok(())
+}

@@ -1,0 +1,14 @@
+//! The cluster against real servers on loopback, with worker processes that are killed, paused and cut off.
+//!
+//! `make cluster`, a part of `make test`, fetches the servers and runs these; otherwise each test says that it was skipped.
+
+mod deploy;
+mod errors;
+mod faults;
+mod logins;
+mod proxy;
+mod server;
+mod streams;
+mod support;
+mod whole;
+mod wire;

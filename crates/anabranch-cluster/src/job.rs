@@ -1,0 +1,285 @@
+//! The streams and buckets of a job: created with limits, or checked when they exist.
+
+use std::time::Duration;
+
+use async_nats::Client;
+use async_nats::jetstream::consumer::{AckPolicy, pull};
+use async_nats::jetstream::kv::Store;
+use async_nats::jetstream::object_store::{self, ObjectStore};
+use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, StorageType, Stream};
+use async_nats::jetstream::{Context, consumer::Consumer};
+
+use crate::connect::{ConnectTo, connect};
+use crate::error::{ClusterError, Doing, fault, in_words};
+use crate::names::JobName;
+use crate::patience::patiently;
+use crate::spec::JobSpec;
+
+/// The durable consumer that all workers share.
+const WORKERS: &str = "workers";
+/// A worker that is silent for this long has left.
+pub(crate) const WORKER_LIFE: Duration = Duration::from_secs(30);
+/// Room for the message's head beside a piece of a record.
+const MARGIN: usize = 1024;
+/// What a server calls a stream that is not there.
+const NOT_FOUND: &str = "stream not found";
+pub(crate) const SPEC_KEY: &str = "job";
+
+/// Whether a job may be created.
+#[derive(Clone, Debug)]
+pub enum Access {
+    /// Create it with these settings, or check that it has them.
+    Create(Box<JobSpec>),
+    /// It must exist.
+    Open,
+}
+
+/// A job on a server.
+#[derive(Clone)]
+pub struct Job {
+    pub(crate) client: Client,
+    pub(crate) context: Context,
+    pub(crate) name: JobName,
+    pub(crate) spec: JobSpec,
+    pub(crate) batches: Stream,
+    pub(crate) journal: Stream,
+    pub(crate) settings: Store,
+    pub(crate) workers: Store,
+    pub(crate) snapshots: ObjectStore,
+}
+
+impl std::fmt::Debug for Job {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Job").field("name", &self.name).field("spec", &self.spec).finish_non_exhaustive()
+    }
+}
+
+impl Job {
+    /// Connects and opens or creates the job.
+    pub async fn open(to: &ConnectTo, name: &JobName, access: Access) -> Result<Self, ClusterError> {
+        let (client, context) = connect(to).await?;
+        let spec = patiently(|| async {
+            match &access {
+                Access::Open => {
+                    read_spec(&context, name).await?.ok_or_else(|| ClusterError::NoJob(name.to_string()))
+                }
+                Access::Create(wanted) => agree(&context, name, wanted).await,
+            }
+        })
+        .await?;
+        // Two that create the same streams at once are in each other's way: a server reserves the room twice.
+        patiently(|| Self::with_streams(&client, &context, name, &spec)).await
+    }
+
+    async fn with_streams(
+        client: &Client,
+        context: &Context,
+        name: &JobName,
+        spec: &JobSpec,
+    ) -> Result<Self, ClusterError> {
+        let replicas = spec.replicas as usize;
+        let base = stream::Config {
+            storage: StorageType::File,
+            num_replicas: replicas,
+            discard: DiscardPolicy::New,
+            duplicate_window: Duration::from_secs(120),
+            ..stream::Config::default()
+        };
+        let batches = stream::Config {
+            name: name.batches_stream(),
+            subjects: name.all_batches(),
+            retention: RetentionPolicy::WorkQueue,
+            max_bytes: clamp(spec.queue_bytes),
+            description: Some("minibatches that wait for a worker".into()),
+            ..base.clone()
+        };
+        let journal = stream::Config {
+            name: name.journal_stream(),
+            subjects: name.all_journal(),
+            max_bytes: clamp(spec.journal_bytes),
+            description: Some("the central posterior, entry by entry".into()),
+            ..base.clone()
+        };
+        let dead = stream::Config {
+            name: name.dead_stream(),
+            subjects: vec![name.dead_subject()],
+            max_bytes: clamp(spec.queue_bytes / 4),
+            discard: DiscardPolicy::Old,
+            description: Some("minibatches that no worker could learn from, with the reason".into()),
+            ..base
+        };
+        ensure(context, dead).await?;
+        let settings = settings_bucket(context, name, replicas).await?;
+        let objects = object_store::Config {
+            bucket: name.snapshots_bucket(),
+            num_replicas: replicas,
+            storage: StorageType::File,
+            ..object_store::Config::default()
+        };
+        Ok(Self {
+            batches: ensure(context, batches).await?,
+            journal: ensure(context, journal).await?,
+            workers: bucket(context, name.workers_bucket(), replicas, StorageType::Memory, WORKER_LIFE)
+                .await?,
+            snapshots: match context.get_object_store(&objects.bucket).await {
+                Ok(store) => store,
+                Err(_) => {
+                    context.create_object_store(objects).await.doing("creating the store of snapshots")?
+                }
+            },
+            settings,
+            name: name.clone(),
+            client: client.clone(),
+            context: context.clone(),
+            spec: spec.clone(),
+        })
+    }
+
+    /// The settings that the job was created with.
+    pub fn spec(&self) -> &JobSpec {
+        &self.spec
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &JobName {
+        &self.name
+    }
+
+    /// Bytes of one message that the server takes, less room for its head.
+    pub fn message_limit(&self) -> usize {
+        self.client.server_info().max_payload.saturating_sub(MARGIN).max(MARGIN)
+    }
+
+    /// The queue of minibatches, shared by all workers.
+    pub(crate) async fn queue(&self) -> Result<Consumer<pull::Config>, ClusterError> {
+        let config = pull::Config {
+            durable_name: Some(WORKERS.into()),
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: Duration::from_secs(u64::from(self.spec.ack_wait)),
+            // Without end: a minibatch that fails too often is set aside by a worker, with the reason.
+            max_deliver: -1,
+            max_ack_pending: 20_000,
+            ..pull::Config::default()
+        };
+        match self.batches.get_consumer(WORKERS).await {
+            Ok(consumer) => Ok(consumer),
+            Err(_) => self.batches.create_consumer(config).await.doing("creating the queue of minibatches"),
+        }
+    }
+
+    /// Removes the job with everything in it.
+    pub async fn delete(self) -> Result<(), ClusterError> {
+        let doing = "deleting the job";
+        for stream in [self.name.batches_stream(), self.name.journal_stream(), self.name.dead_stream()] {
+            self.context.delete_stream(stream).await.doing(doing)?;
+        }
+        self.context.delete_key_value(self.name.workers_bucket()).await.doing(doing)?;
+        self.context.delete_object_store(self.name.snapshots_bucket()).await.doing(doing)?;
+        self.context.delete_key_value(self.name.settings_bucket()).await.doing(doing)?;
+        Ok(())
+    }
+}
+
+fn clamp(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+async fn read_spec(context: &Context, name: &JobName) -> Result<Option<JobSpec>, ClusterError> {
+    let bucket = match context.get_key_value(name.settings_bucket()).await {
+        Err(error) if in_words(&error).contains(NOT_FOUND) => return Ok(None),
+        outcome => outcome.doing("looking for the job")?,
+    };
+    match bucket.get(SPEC_KEY).await.doing("reading the job's settings")? {
+        Some(bytes) => JobSpec::from_json(&bytes).map(Some),
+        None => Ok(None),
+    }
+}
+
+async fn settings_bucket(context: &Context, name: &JobName, replicas: usize) -> Result<Store, ClusterError> {
+    bucket(context, name.settings_bucket(), replicas, StorageType::File, Duration::ZERO).await
+}
+
+/// A bucket of keys and values, made as the stream that it is: the client's own way asks an old server what it cannot answer.
+async fn bucket(
+    context: &Context,
+    name: String,
+    replicas: usize,
+    storage: StorageType,
+    max_age: Duration,
+) -> Result<Store, ClusterError> {
+    let doing = "creating the job";
+    if let Ok(store) = context.get_key_value(&name).await {
+        return Ok(store);
+    }
+    let config = stream::Config {
+        name: format!("KV_{name}"),
+        subjects: vec![format!("$KV.{name}.>")],
+        max_messages_per_subject: 1,
+        discard: DiscardPolicy::New,
+        allow_rollup: true,
+        deny_delete: true,
+        allow_direct: true,
+        num_replicas: replicas,
+        storage,
+        max_age,
+        ..stream::Config::default()
+    };
+    context.create_stream(config).await.doing(doing)?;
+    context.get_key_value(&name).await.doing(doing)
+}
+
+/// Creates the settings, or takes those of whoever came first when they are the same.
+async fn agree(context: &Context, name: &JobName, wanted: &JobSpec) -> Result<JobSpec, ClusterError> {
+    let bucket = settings_bucket(context, name, wanted.replicas as usize).await?;
+    if bucket.create(SPEC_KEY, wanted.to_json().into()).await.is_ok() {
+        return Ok(wanted.clone());
+    }
+    let bytes = bucket.get(SPEC_KEY).await.doing("reading the job's settings")?;
+    let there = JobSpec::from_json(&bytes.ok_or_else(|| ClusterError::NoJob(name.to_string()))?)?;
+    match there.difference(wanted) {
+        None => Ok(there),
+        Some((what, then, now)) => Err(ClusterError::Differs { job: name.to_string(), what, then, now }),
+    }
+}
+
+/// The stream as it is when it can serve, or a new one.
+async fn ensure(context: &Context, config: stream::Config) -> Result<Stream, ClusterError> {
+    let Ok(stream) = context.get_stream(&config.name).await else {
+        return context.create_stream(config).await.doing("creating the job's streams");
+    };
+    let found = &stream.cached_info().config;
+    let differs = |what, found: String, needed: String| ClusterError::Stream {
+        stream: config.name.clone(),
+        what,
+        found,
+        needed,
+    };
+    if found.retention != config.retention {
+        return Err(differs(
+            "retention",
+            format!("{:?}", found.retention),
+            format!("{:?}", config.retention),
+        ));
+    }
+    if found.discard != config.discard {
+        return Err(differs(
+            "discard policy",
+            format!("{:?}", found.discard),
+            format!("{:?}", config.discard),
+        ));
+    }
+    if !config.subjects.iter().all(|subject| found.subjects.contains(subject)) {
+        return Err(differs("subjects", found.subjects.join(", "), config.subjects.join(", ")));
+    }
+    if !found.max_age.is_zero() {
+        return Err(differs("a maximal age of", format!("{:?}", found.max_age), "none".into()));
+    }
+    Ok(stream)
+}
+
+/// The last message of a stream.
+pub(crate) async fn last_sequence(stream: &Stream) -> Result<u64, ClusterError> {
+    let info =
+        stream.get_info().await.map_err(|error| fault("asking for the end of the journal")(error.into()))?;
+    Ok(info.state.last_sequence)
+}

@@ -1,0 +1,41 @@
+//! The same workers and the same journal on many machines, over NATS JetStream.
+//!
+//! ```text
+//!             batches (work queue)          journal (ordered)           snapshots (objects)
+//! submit ───▶ ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒ ───▶ worker ──▶ ▒▒▒▒▒▒▒▒▒▒ ──▶ every worker folds it   ──▶ ▒▒▒
+//! anyone ───▶                         ▲                        │                          │
+//!                                     └──── posterior ◀────────┴──────────────────────────┘
+//! ```
+//!
+//! No server of ours holds state. [`protocol`] is the part that must be right, and it does no input or output; the rest
+//! binds it to a server. The mathematics is that of the in-process engine and knows nothing of this crate.
+
+pub mod protocol;
+
+mod append;
+mod connect;
+mod error;
+mod job;
+mod lease;
+mod metrics;
+mod names;
+mod patience;
+mod reader;
+mod rows;
+mod snapshots;
+mod spec;
+mod status;
+mod submit;
+mod web;
+mod worker;
+
+pub use connect::{ConnectTo, DEFAULT_URL, OLDEST_SERVER, connect};
+pub use error::ClusterError;
+pub use job::{Access, Job};
+pub use names::JobName;
+pub use reader::{fetch, fetch_replica};
+pub use rows::{decode_rows, encode_rows};
+pub use spec::{JobSpec, PriorSpec};
+pub use status::{SourceStatus, Status, WorkerStatus, status};
+pub use submit::{SourceState, Submission};
+pub use worker::{Founder, Founding, Report, WorkerConfig, finish, work};

@@ -1,0 +1,133 @@
+//! Rows in messages: npy from `submit`, JSON lines or Arrow from anybody else; the first bytes tell which.
+
+use anabranch::batch::Batch;
+use anabranch::family::{AnyFamily, Family};
+use anabranch_io::{Input, OnBadRow, ReadOptions, Schema, open};
+
+/// The rows of a minibatch as a message. Numbers travel as an npy array; a column of categories as JSON with its labels,
+/// because codes mean nothing to another process.
+pub fn encode_rows(batch: &Batch, schema: &Schema) -> Vec<u8> {
+    if schema.columns.iter().any(|column| column.categories.is_some()) {
+        return encode_json(batch, schema);
+    }
+    let mut head = format!(
+        "{{'descr': '<f8', 'fortran_order': False, 'shape': ({}, {}), }}",
+        batch.n_rows(),
+        batch.dimensions()
+    );
+    // The array begins at a multiple of 64 bytes, and the head ends with a line feed.
+    let length = (10 + head.len() + 1).next_multiple_of(64) - 10;
+    head.extend(std::iter::repeat_n(' ', length - head.len() - 1));
+    head.push('\n');
+    let mut bytes = Vec::with_capacity(10 + length + 8 * batch.values().len());
+    bytes.extend_from_slice(b"\x93NUMPY\x01\x00");
+    bytes.extend_from_slice(&(length as u16).to_le_bytes());
+    bytes.extend_from_slice(head.as_bytes());
+    bytes.extend(batch.values().iter().flat_map(|value| value.to_le_bytes()));
+    bytes
+}
+
+fn encode_json(batch: &Batch, schema: &Schema) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for row in batch.rows() {
+        let cells = row.iter().zip(&schema.columns).map(|(value, column)| {
+            let label = column.categories.as_ref().and_then(|labels| labels.get(*value as usize));
+            let cell = label.map_or_else(|| serde_json::json!(value), |label| serde_json::json!(label));
+            (column.name.clone(), cell)
+        });
+        let object: serde_json::Map<_, _> = cells.collect();
+        lines.extend(serde_json::to_vec(&object).expect("text and numbers"));
+        lines.push(b'\n');
+    }
+    lines
+}
+
+/// The rows of a message, as the columns of the model, or why there are none. Rows outside the family's domain are bad rows.
+pub fn decode_rows(
+    message: &[u8],
+    schema: &Schema,
+    family: &AnyFamily,
+    on_bad_row: OnBadRow,
+) -> Result<Batch, String> {
+    let options = ReadOptions { expect: Some(schema.clone()), on_bad_row, ..ReadOptions::default() };
+    let mut source = open(&[Input::Memory(message.to_vec())], &options).map_err(|error| error.to_string())?;
+    let mut values: Vec<f64> = Vec::new();
+    while let Some(batch) = source.next_batch(1 << 16).map_err(|error| error.to_string())? {
+        for row in batch.rows() {
+            match family.check(row) {
+                Ok(()) => values.extend_from_slice(row),
+                Err(_) if on_bad_row == OnBadRow::Skip => {}
+                Err(fault) => {
+                    let column = schema.columns.get(fault.column).map_or("?", |column| column.name.as_str());
+                    return Err(format!("column \"{column}\": {} is not {}", fault.value, fault.expected));
+                }
+            }
+        }
+    }
+    Batch::new(schema.dimensions(), values).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch::family::{Bernoulli, Categorical, Diagonal};
+    use anabranch_io::Column;
+
+    use super::*;
+
+    fn numbers(names: &[&str]) -> Schema {
+        Schema { columns: names.iter().map(|name| Column::number(*name)).collect(), named: true }
+    }
+
+    fn diagonal() -> AnyFamily {
+        Diagonal::from_rows(&Batch::new(2, vec![0.0, 1.0, 2.0, 3.0]).unwrap()).unwrap().into()
+    }
+
+    #[test]
+    fn numbers_survive_the_way_bit_by_bit() {
+        let batch = Batch::new(2, vec![0.1, -1e300, f64::MIN_POSITIVE, 3.0]).unwrap();
+        let schema = numbers(&["a", "b"]);
+        let message = encode_rows(&batch, &schema);
+        assert_eq!(message.len(), 128 + 32);
+        let wide = Diagonal::from_rows(&Batch::new(2, vec![-1e150, -1e150, 1e150, 1e150]).unwrap()).unwrap();
+        let small = Batch::new(2, vec![0.1, -1e100, f64::MIN_POSITIVE, 3.0]).unwrap();
+        let again =
+            decode_rows(&encode_rows(&small, &schema), &schema, &wide.into(), OnBadRow::Fail).unwrap();
+        assert_eq!(again, small);
+    }
+
+    #[test]
+    fn categories_travel_by_their_labels() {
+        let labels = Some(vec!["red".to_owned(), "blue".to_owned()]);
+        let sent = Schema { columns: vec![Column { name: "c".into(), categories: labels }], named: true };
+        let batch = Batch::new(1, vec![1.0, 0.0]).unwrap();
+        let message = encode_rows(&batch, &sent);
+        assert_eq!(message, b"{\"c\":\"blue\"}\n{\"c\":\"red\"}\n");
+        let other = Some(vec!["blue".to_owned(), "red".to_owned()]);
+        let known = Schema { columns: vec![Column { name: "c".into(), categories: other }], named: true };
+        let family = Categorical::new(vec![vec![1.0, 1.0, 1.0]]).unwrap().into();
+        let read = decode_rows(&message, &known, &family, OnBadRow::Fail).unwrap();
+        assert_eq!(read.values(), [0.0, 1.0]);
+    }
+
+    #[test]
+    fn plain_json_from_anybody_is_read_by_column_names() {
+        let message = b"{\"b\": 2, \"x\": 9, \"a\": 1}\n{\"a\": 3, \"b\": 4, \"x\": 0}\n";
+        let read = decode_rows(message, &numbers(&["a", "b"]), &diagonal(), OnBadRow::Fail).unwrap();
+        assert_eq!(read.values(), [1.0, 2.0, 3.0, 4.0]);
+        let read = decode_rows(b"[1, 2]", &numbers(&["a", "b"]), &diagonal(), OnBadRow::Fail).unwrap();
+        assert_eq!(read.values(), [1.0, 2.0]);
+    }
+
+    #[test]
+    fn a_message_that_cannot_be_read_says_why() {
+        let schema = numbers(&["a", "b"]);
+        let error = decode_rows(b"{\"a\": 1}", &schema, &diagonal(), OnBadRow::Fail).unwrap_err();
+        assert!(error.contains("\"b\""), "{error}");
+        assert!(decode_rows(b"", &schema, &diagonal(), OnBadRow::Fail).is_err());
+        assert!(decode_rows(&[0xff; 40], &schema, &diagonal(), OnBadRow::Fail).is_err());
+        let bits: AnyFamily = Bernoulli::new(vec![1.0; 2], vec![1.0; 2]).unwrap().into();
+        let error = decode_rows(b"[1, 7]", &schema, &bits, OnBadRow::Fail).unwrap_err();
+        assert!(error.starts_with("column \"b\": 7 is not"), "{error}");
+        assert_eq!(decode_rows(b"[1, 7]\n[1, 0]", &schema, &bits, OnBadRow::Skip).unwrap().n_rows(), 1);
+    }
+}

@@ -1,0 +1,128 @@
+//! The beginning of a job: whoever holds the lease gathers the first minibatches and makes the first model of them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anabranch::central::BatchId;
+use futures_util::StreamExt;
+
+use super::keep::Kept;
+use super::{Crew, Founding, POLL};
+use crate::error::ClusterError;
+use crate::protocol::{Append, Event, Expectation, Record};
+use crate::submit::sources;
+
+/// A stream that nobody has said the end of counts as quiet after this; the bootstrap then takes what there is.
+const QUIET: Duration = Duration::from_secs(10);
+/// Minibatches asked for at a time.
+const AT_ONCE: usize = 32;
+
+/// What was gathered.
+#[derive(Default)]
+struct Gathered {
+    kept: Vec<(BatchId, Kept)>,
+    rows: usize,
+    everything: bool,
+}
+
+impl Crew {
+    /// One attempt. It ends when the journal has begun, the lease is lost, or the worker is asked to stop.
+    pub(super) async fn bootstrap(self: &Arc<Self>) -> Result<(), ClusterError> {
+        let gathered = self.gather().await;
+        if self.must_leave() || gathered.kept.is_empty() {
+            for (_, kept) in gathered.kept {
+                kept.hand_back(Duration::ZERO).await;
+            }
+            return Ok(());
+        }
+        let messages = gathered.kept.iter().map(|(id, kept)| (*id, kept.message().payload.clone())).collect();
+        let founding = Founding { messages, everything: gathered.everything };
+        (self.config.say)(&format!("bootstrap of {} rows", gathered.rows));
+        let founder = Arc::clone(&self.config.founder);
+        let model = tokio::task::spawn_blocking(move || founder.found(founding)).await;
+        let model = match model {
+            Ok(Ok(model)) => model,
+            Ok(Err(reason)) => return Err(ClusterError::Founding(reason)),
+            Err(panic) => return Err(ClusterError::Founding(panic.to_string())),
+        };
+        let record = Record::Begin(Box::new(model)).to_bytes();
+        while self.central.posterior().is_none() {
+            match self.send(&record, Append::Births, Expectation::None).await {
+                Event::Appended(at) => self.central.reaches(at).await,
+                _ => self.read_all().await,
+            }
+        }
+        for (id, kept) in gathered.kept {
+            // When somebody else's beginning came first, ours was void and these are still to be learned from.
+            match self.central.with(|replica| replica.is_settled(id)) {
+                true => kept.ack().await,
+                false => kept.hand_back(Duration::ZERO).await,
+            }
+        }
+        Ok(())
+    }
+
+    fn must_leave(&self) -> bool {
+        self.ends() || !self.holds_lease.load(Ordering::Relaxed) || self.central.posterior().is_some()
+    }
+
+    /// Minibatches until there are enough rows, or no more are to come.
+    async fn gather(self: &Arc<Self>) -> Gathered {
+        let enough = self.job.spec.bootstrap_rows.max(1) as usize;
+        let ack_wait = Duration::from_secs(u64::from(self.job.spec.ack_wait));
+        let mut gathered = Gathered::default();
+        let mut names = BTreeSet::new();
+        let mut last = Instant::now();
+        while gathered.rows < enough && !self.must_leave() {
+            // As many as are missing, going by the size of those that came: the rest is for all workers.
+            let size = gathered.rows.checked_div(gathered.kept.len()).unwrap_or(enough).max(1);
+            let missing = (enough - gathered.rows).div_ceil(size).clamp(1, AT_ONCE);
+            let request = self.queue.batch().max_messages(missing).expires(POLL).messages().await;
+            let Ok(mut messages) = request else {
+                tokio::time::sleep(POLL).await;
+                continue;
+            };
+            let mut came = false;
+            while let Some(Ok(message)) = messages.next().await {
+                came = true;
+                let Some((id, _)) = self.name_of(&message) else { continue };
+                let checked = self.config.founder.check(&message.payload);
+                let kept = self.hands.take(message, ack_wait);
+                match checked {
+                    // The same minibatch published twice: one is enough.
+                    Ok(_) if !names.insert(id) => kept.ack().await,
+                    Ok(rows) => {
+                        gathered.rows += rows;
+                        gathered.kept.push((id, kept));
+                    }
+                    Err(reason) => self.set_aside(id, &reason, kept).await,
+                }
+            }
+            if came {
+                last = Instant::now();
+            } else if !gathered.kept.is_empty() {
+                let finished = sources(&self.job).await.is_ok_and(|sources| {
+                    !sources.is_empty() && sources.iter().all(|(_, source)| source.finished)
+                });
+                if finished && self.all_here(gathered.kept.len() as u64).await {
+                    gathered.everything = true;
+                    break;
+                }
+                if last.elapsed() > QUIET {
+                    break;
+                }
+            }
+        }
+        gathered
+    }
+
+    /// True when the queue holds nothing but what we have.
+    async fn all_here(&self, ours: u64) -> bool {
+        match self.job.batches.get_info().await {
+            Ok(info) => info.state.messages <= ours,
+            Err(_) => false,
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The life of one minibatch in a worker: decoded, learned from, appended, acknowledged.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anabranch::central::BatchId;
+use anabranch::engine::minibatch_rng;
+use anabranch::identify::Identification;
+use anabranch::infer::{Increment, infer};
+use async_nats::jetstream::Message;
+use async_nats::jetstream::message::PublishMessage;
+
+use super::Crew;
+use super::keep::Kept;
+use crate::error::ClusterError;
+use crate::job::last_sequence;
+use crate::metrics::{Spent, add};
+use crate::names::batch_id;
+use crate::protocol::{Append, Author, Event, Expectation, Outcome, Record, Step};
+use crate::rows::decode_rows;
+use crate::submit::NUMBER_HEADER;
+
+/// A minibatch that failed is tried again after this.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// While the server has no room or does not answer.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Why a minibatch was not absorbed.
+enum Failure {
+    /// It can never be.
+    Poison(String),
+    /// Something broke while learning from it; it may do better elsewhere.
+    Broke(String),
+    /// The worker goes before it has begun with it.
+    Leaving,
+}
+
+impl Crew {
+    /// The name of a message's minibatch, and how often it was delivered.
+    pub(super) fn name_of(&self, message: &Message) -> Option<(BatchId, u64)> {
+        let info = message.info().ok()?;
+        let source = self.job.name.source_of(&message.subject)?;
+        let number = match source {
+            0 => info.stream_sequence,
+            _ => message.headers.as_ref()?.get(NUMBER_HEADER)?.as_str().parse().ok()?,
+        };
+        Some((batch_id(source, number)?, u64::try_from(info.delivered).unwrap_or(1)))
+    }
+
+    pub(super) async fn minibatch(self: Arc<Self>, message: Message) {
+        let Some((batch, delivered)) = self.name_of(&message) else {
+            // Not ours to understand: somebody published to our subject without a name.
+            let _ = message.ack_with(async_nats::jetstream::AckKind::Term).await;
+            return;
+        };
+        let kept = self.hands.take(message, Duration::from_secs(u64::from(self.job.spec.ack_wait)));
+        if delivered > 1 {
+            add(&self.metrics.redelivered, 1);
+        }
+        let most = u64::from(self.job.spec.max_deliver.max(1));
+        let failure = if self.central.with(|replica| replica.is_absorbed(batch)) {
+            None
+        } else if self.central.with(|replica| replica.aside().contains(batch)) {
+            Some(Failure::Poison(
+                "it was set aside before, by a worker that did not get to publish it".into(),
+            ))
+        } else if delivered > most {
+            Some(Failure::Poison(format!("it was delivered {delivered} times and no worker finished it")))
+        } else {
+            self.learn(batch, kept.message()).await.err()
+        };
+        match failure {
+            None => kept.ack().await,
+            Some(Failure::Poison(reason)) => self.set_aside(batch, &reason, kept).await,
+            Some(Failure::Broke(reason)) if delivered >= most => {
+                self.set_aside(batch, &format!("it failed {delivered} times: {reason}"), kept).await;
+            }
+            Some(Failure::Broke(_)) => kept.hand_back(TRY_AGAIN).await,
+            Some(Failure::Leaving) => kept.hand_back(Duration::ZERO).await,
+        }
+    }
+
+    async fn learn(self: &Arc<Self>, batch: BatchId, message: &Message) -> Result<(), Failure> {
+        let permit = Arc::clone(&self.threads).acquire_owned().await.expect("nobody closes it");
+        if self.ends() {
+            return Err(Failure::Leaving);
+        }
+        let (crew, payload) = (Arc::clone(self), message.payload.clone());
+        let inference = tokio::task::spawn_blocking(move || {
+            let learned = catch_unwind(AssertUnwindSafe(|| crew.infer(batch, &payload)));
+            drop(permit);
+            learned.unwrap_or_else(|panic| Err(Failure::Broke(words(&*panic))))
+        });
+        let (increment, rows) = inference.await.map_err(|error| Failure::Broke(error.to_string()))??;
+        let started = Instant::now();
+        let outcome = self.append(Author::new(batch, increment, Identification::Optimal)).await;
+        self.metrics.spent(Spent::Appending, started.elapsed());
+        self.metrics.finished(rows, outcome);
+        Ok(())
+    }
+
+    /// Steps 1 and 2 of the paper's Figure 1: the posterior as it is now, and what the minibatch adds to it.
+    fn infer(&self, batch: BatchId, payload: &[u8]) -> Result<(Increment, u64), Failure> {
+        let started = Instant::now();
+        let posterior =
+            self.central.posterior().expect("nothing is taken from the queue before the journal has begun");
+        let provenance = self.central.with(|replica| replica.provenance().cloned()).expect("it has begun");
+        let rows = decode_rows(payload, &provenance.schema, posterior.family(), self.job.spec.on_bad_row)
+            .map_err(Failure::Poison)?;
+        let mut workspace = self.workspaces.lock().expect("no holder panics").pop().unwrap_or_default();
+        let mut rng = minibatch_rng(self.job.spec.seed, batch);
+        let (increment, _) = infer(&posterior, &rows, &self.settings, &mut rng, &mut workspace);
+        self.workspaces.lock().expect("no holder panics").push(workspace);
+        self.sample.lock().expect("no holder panics").offer(batch, &rows);
+        self.metrics.spent(Spent::Inferring, started.elapsed());
+        Ok((increment, rows.n_rows() as u64))
+    }
+
+    /// Does what the author says until he is done. Ends only when the minibatch is settled, however long the server is away.
+    async fn append(self: &Arc<Self>, mut author: Author) -> Outcome {
+        let mut event = Event::Ready;
+        loop {
+            let replica = self.central.replica();
+            let asked = tokio::task::spawn_blocking(move || {
+                let step = author.next(&replica, event);
+                let bytes = match &step {
+                    Step::Append { record, .. } => record.to_bytes(),
+                    _ => Vec::new(),
+                };
+                (author, step, bytes)
+            });
+            let (again, step, bytes) = asked.await.expect("an author does not panic");
+            author = again;
+            event = match step {
+                Step::Append { lane, expect, .. } => self.send(&bytes, lane, expect).await,
+                Step::ReadTo(at) => {
+                    self.central.reaches(at).await;
+                    Event::Ready
+                }
+                Step::ReadAll => {
+                    self.read_all().await;
+                    Event::Ready
+                }
+                Step::Done(outcome) => return outcome,
+            };
+        }
+    }
+
+    /// Appends a record; while the server has no room it waits for the journal to be trimmed.
+    pub(super) async fn send(&self, bytes: &[u8], lane: Append, expect: Expectation) -> Event {
+        loop {
+            match crate::append::append(&self.job, bytes, lane, expect).await {
+                Ok(event) => {
+                    add(&self.metrics.journal_bytes, bytes.len() as u64);
+                    return event;
+                }
+                Err(ClusterError::OutOfSpace { .. }) => tokio::time::sleep(PAUSE).await,
+                Err(_) => return Event::Unknown,
+            }
+        }
+    }
+
+    /// Waits until the replica has read the journal as it is now.
+    pub(super) async fn read_all(&self) {
+        loop {
+            match last_sequence(&self.job.journal).await {
+                Ok(end) => return self.central.reaches(end).await,
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    }
+
+    /// Writes into the journal that the minibatch is void from now on, and keeps it where people can look at it.
+    pub(super) async fn set_aside(&self, batch: BatchId, reason: &str, kept: Kept) {
+        let record = Record::Aside { batch, reason: reason.to_owned() }.to_bytes();
+        while !self.central.with(|replica| replica.is_settled(batch)) {
+            match self.send(&record, Append::Plain, Expectation::None).await {
+                Event::Appended(at) => self.central.reaches(at).await,
+                _ => self.read_all().await,
+            }
+        }
+        if self.central.with(|replica| replica.is_absorbed(batch)) {
+            return kept.ack().await;
+        }
+        add(&self.metrics.set_aside, 1);
+        (self.config.say)(&format!("minibatch {} set aside: {reason}", batch.0));
+        let message = kept.message();
+        let dead = PublishMessage::build()
+            .payload(message.payload.clone())
+            .message_id(format!("dead-{}", batch.0))
+            .header("Anabranch-Minibatch", batch.0.to_string())
+            .header("Anabranch-Subject", message.subject.as_str())
+            .header("Anabranch-Reason", reason.replace(['\r', '\n'], " ").as_str());
+        let published = match self.job.context.send_publish(self.job.name.dead_subject(), dead).await {
+            Ok(answer) => answer.await.is_ok(),
+            Err(_) => false,
+        };
+        match published {
+            true => kept.ack().await,
+            // It is void already; whoever gets it next publishes it.
+            false => kept.hand_back(TRY_AGAIN).await,
+        }
+    }
+}
+
+/// What a panic said.
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "inference panicked".into())
+}

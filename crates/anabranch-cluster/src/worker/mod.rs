@@ -1,0 +1,270 @@
+//! A worker: takes minibatches from the queue, learns, and appends what it learned. Any number of them, on any machine.
+//!
+//! ```text
+//! queue ──▶ minibatch ──▶ threads infer ──▶ author ──▶ journal        mod.rs, minibatch.rs
+//! journal ──▶ replica ──▶ posterior                                   ../reader.rs
+//! lease ──▶ bootstrap, snapshots, upkeep                              bootstrap.rs, duties.rs, upkeep.rs
+//! ```
+
+mod bootstrap;
+mod duties;
+mod keep;
+mod minibatch;
+mod upkeep;
+
+pub use upkeep::finish;
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anabranch::central::{BatchId, Memory};
+use anabranch::infer::{Settings, Workspace};
+use anabranch_io::model::Model;
+use async_nats::jetstream::consumer::{Consumer, pull};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use serde::Serialize;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use self::keep::Hands;
+use crate::error::ClusterError;
+use crate::job::Job;
+use crate::metrics::{Metrics, Spent, get};
+use crate::patience::patiently;
+use crate::protocol::Replica;
+use crate::reader::{Central, follow};
+use crate::snapshots;
+use crate::web::{self, Page};
+
+/// How long one request for minibatches waits.
+const POLL: Duration = Duration::from_millis(500);
+/// How often the wish to stop is looked at.
+const GLANCE: Duration = Duration::from_millis(50);
+/// What is under way when a worker is asked to stop may take this long; the rest is handed back.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// Makes the first model: the part of the bootstrap that knows families and priors.
+pub trait Founder: Send + Sync + 'static {
+    /// The number of rows in a message, or why it cannot be read.
+    fn check(&self, message: &[u8]) -> Result<usize, String>;
+
+    /// The model of the first minibatches, with the rows that it remembers. Their names are in it afterwards.
+    fn found(&self, founding: Founding) -> Result<(Model, Memory), String>;
+}
+
+/// The first minibatches of a job.
+#[derive(Debug)]
+pub struct Founding {
+    /// Each with its name.
+    pub messages: Vec<(BatchId, Bytes)>,
+    /// True when no more are to come.
+    pub everything: bool,
+}
+
+/// How a worker runs.
+pub struct WorkerConfig {
+    /// Threads that infer.
+    pub threads: usize,
+    /// Makes the first model.
+    pub founder: Arc<dyn Founder>,
+    /// Address of `/health` and `/metrics`.
+    pub listen: Option<SocketAddr>,
+    /// What visitors of the endpoint must show.
+    pub token: Option<String>,
+    /// True when the worker shall end.
+    pub stopped: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// True when there is nothing more to do.
+    pub until: Box<dyn Fn(&Replica) -> bool + Send + Sync>,
+    /// Where messages for people go.
+    pub say: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// What a worker did.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Report {
+    /// Minibatches finished.
+    pub minibatches: u64,
+    /// Their rows.
+    pub rows: u64,
+    /// Appends that another worker's components came before.
+    pub conflicts: u64,
+    /// Assignment problems solved.
+    pub matchings: u64,
+    /// Appends to the journal.
+    pub appends: u64,
+    /// Bytes of those appends.
+    pub append_bytes: u64,
+    /// Minibatches that somebody had before.
+    pub redelivered: u64,
+    /// Minibatches set aside.
+    pub set_aside: u64,
+    /// Seconds of inference, all threads.
+    pub infer_seconds: f64,
+    /// Seconds that increments were under way.
+    pub append_seconds: f64,
+    /// Seconds of folding entries.
+    pub fold_seconds: f64,
+    /// Seconds without a minibatch.
+    pub wait_seconds: f64,
+}
+
+/// What all tasks of a worker share.
+struct Crew {
+    job: Job,
+    me: String,
+    central: Arc<Central>,
+    metrics: Arc<Metrics>,
+    config: WorkerConfig,
+    settings: Settings,
+    queue: Consumer<pull::Config>,
+    threads: Arc<Semaphore>,
+    workspaces: Mutex<Vec<Workspace>>,
+    /// A sample of the rows that this worker has learned from.
+    sample: Mutex<Memory>,
+    hands: Arc<Hands>,
+    holds_lease: AtomicBool,
+    started: Instant,
+}
+
+/// Works until asked to stop.
+pub async fn work(job: Job, config: WorkerConfig) -> Result<Report, ClusterError> {
+    let listener = match config.listen {
+        Some(address) => Some(web::listen(address, config.token.as_deref()).await?),
+        None => None,
+    };
+    let central = Central::new(patiently(|| snapshots::load(&job)).await?);
+    let crew = Arc::new(Crew {
+        me: format!("{:016x}", crate::append::record_name()),
+        queue: patiently(|| job.queue()).await?,
+        central,
+        metrics: Arc::default(),
+        settings: Settings { max_new: job.spec.max_new as usize, ..Settings::default() },
+        threads: Arc::new(Semaphore::new(config.threads.max(1))),
+        workspaces: Mutex::default(),
+        sample: Mutex::default(),
+        hands: Arc::default(),
+        holds_lease: AtomicBool::new(false),
+        started: Instant::now(),
+        job,
+        config,
+    });
+    let mut endpoint = JoinSet::new();
+    if let Some(listener) = listener {
+        let address = listener.local_addr().map(|address| address.to_string()).unwrap_or_default();
+        (crew.config.say)(&format!("health and metrics at http://{address}"));
+        endpoint.spawn(web::serve(listener, crew.config.token.clone(), Arc::new(Shown(Arc::clone(&crew)))));
+    }
+    let duties = tokio::spawn(duties::tend(Arc::clone(&crew)));
+    let result = tokio::select! {
+        error = follow(&crew.job, &crew.central, &crew.metrics) => Err(error),
+        done = crew.run() => done,
+    };
+    crew.hands.empty().await;
+    duties.abort();
+    // The lease is released by its owner's last act, also when the worker ends with an error.
+    duties::release(&crew, duties).await;
+    endpoint.shutdown().await;
+    // What was given back must be on its way before the process ends.
+    let _ = tokio::time::timeout(POLL, crew.job.client.flush()).await;
+    result.map(|()| crew.report())
+}
+
+impl Crew {
+    fn stopped(&self) -> bool {
+        (self.config.stopped)()
+    }
+
+    fn ends(&self) -> bool {
+        self.stopped() || self.central.with(|replica| (self.config.until)(replica))
+    }
+
+    async fn run(self: &Arc<Self>) -> Result<(), ClusterError> {
+        while self.central.posterior().is_none() {
+            if self.ends() {
+                return Ok(());
+            }
+            if self.holds_lease.load(Ordering::Relaxed) {
+                self.bootstrap().await?;
+            }
+            tokio::time::sleep(GLANCE).await;
+        }
+        let mut tasks = JoinSet::new();
+        let most = 2 * self.config.threads.max(1);
+        while !self.ends() {
+            while tasks.try_join_next().is_some() {}
+            if tasks.len() >= most {
+                let _ = tokio::time::timeout(POLL, tasks.join_next()).await;
+                continue;
+            }
+            let idle = tasks.is_empty();
+            let asked = Instant::now();
+            let mut first = true;
+            let request = self.queue.batch().max_messages(most - tasks.len()).expires(POLL).messages().await;
+            let Ok(mut messages) = request else {
+                // The server restarts, or the way to it is cut: the client reconnects by itself.
+                tokio::time::sleep(POLL).await;
+                continue;
+            };
+            while let Some(message) = messages.next().await {
+                let Ok(message) = message else { break };
+                if idle && std::mem::take(&mut first) {
+                    self.metrics.spent(Spent::Waiting, asked.elapsed());
+                }
+                tasks.spawn(Arc::clone(self).minibatch(message));
+            }
+        }
+        let deadline = Instant::now() + GRACE;
+        while !tasks.is_empty() && Instant::now() < deadline {
+            let _ = tokio::time::timeout(POLL, tasks.join_next()).await;
+        }
+        tasks.shutdown().await;
+        Ok(())
+    }
+
+    fn report(&self) -> Report {
+        let metrics = &self.metrics;
+        Report {
+            minibatches: get(&metrics.minibatches),
+            rows: get(&metrics.rows),
+            conflicts: get(&metrics.conflicts),
+            matchings: get(&metrics.matchings),
+            appends: get(&metrics.appends),
+            append_bytes: get(&metrics.journal_bytes),
+            redelivered: get(&metrics.redelivered),
+            set_aside: get(&metrics.set_aside),
+            infer_seconds: metrics.seconds(Spent::Inferring),
+            append_seconds: metrics.seconds(Spent::Appending),
+            fold_seconds: metrics.fold_seconds(),
+            wait_seconds: metrics.seconds(Spent::Waiting),
+        }
+    }
+}
+
+/// What the endpoint shows of a worker.
+struct Shown(Arc<Crew>);
+
+impl Page for Shown {
+    fn health(&self) -> (bool, String) {
+        let crew = &self.0;
+        let connected = crew.job.client.connection_state() == async_nats::connection::State::Connected;
+        let replica = crew.central.replica();
+        let body = serde_json::json!({
+            "status": if connected { "ok" } else { "disconnected" },
+            "worker": crew.me,
+            "job": crew.job.name.to_string(),
+            "begun": replica.posterior().is_some(),
+            "journal_position": replica.position(),
+            "fingerprint": replica.fingerprint(),
+            "version": env!("CARGO_PKG_VERSION"),
+        });
+        (connected, body.to_string())
+    }
+
+    fn metrics(&self) -> String {
+        let crew = &self.0;
+        crew.metrics.render(&crew.job.name.to_string(), &crew.me, &crew.central.replica())
+    }
+}

@@ -1,0 +1,282 @@
+//! Journal entries as bytes, for whoever sends them from one process to another.
+//!
+//! Evidence travels as it does in an increment ([`crate::wire`]): sealed, versioned, checksummed. A prior travels as JSON, as
+//! in the model file. Numbers are as they were sent: whether they can be true is for the posterior to say.
+
+use anabranch::central::{Absorb, Entry, Part};
+use anabranch::family::AnyFamily;
+use anabranch::identify::ComponentId;
+use anabranch::posterior::Evidence;
+use anabranch::process::AnyProcess;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::sealed::{Seal, SealFault};
+
+/// The version of entries that this program writes; it reads this one and older ones.
+pub const ENTRY_VERSION: u8 = 1;
+
+const ENTRY: Seal = Seal { letters: *b"ANBJ", version: ENTRY_VERSION };
+
+/// An entry of the journal of a mixture.
+pub type MixtureEntry = Entry<AnyFamily, AnyProcess>;
+
+/// Why bytes are not an entry.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EntryFault {
+    /// The bytes are something else.
+    #[error("not a journal entry of anabranch")]
+    NotAnEntry,
+    /// Written by a newer program.
+    #[error("written in entry format {0}, this program reads up to {ENTRY_VERSION}")]
+    Newer(u8),
+    /// Not the bytes that were written.
+    #[error("damaged: {0}")]
+    Damaged(String),
+    /// An entry of the core that this format has no kind for.
+    #[error("entries of this kind cannot be sent")]
+    NotSendable,
+}
+
+/// The kinds, in the order of their numbers: a new one comes last and with a new version.
+#[derive(Serialize)]
+enum Sent<'a> {
+    Absorb(&'a Absorb),
+    Retire { id: ComponentId, into: ComponentId },
+    Prior(String),
+    SetAside,
+    Replace { mass: f64, evidence: &'a [(ComponentId, Evidence)] },
+    Pass,
+    Split { id: ComponentId, parts: &'a [Part] },
+}
+
+/// The same kinds.
+#[derive(Deserialize)]
+enum Received {
+    Absorb(Absorb),
+    Retire { id: ComponentId, into: ComponentId },
+    Prior(String),
+    SetAside,
+    Replace { mass: f64, evidence: Vec<(ComponentId, Evidence)> },
+    Pass,
+    Split { id: ComponentId, parts: Vec<Part> },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Prior {
+    family: AnyFamily,
+    process: AnyProcess,
+}
+
+/// The bytes of an entry.
+///
+/// ```
+/// use anabranch::central::Entry;
+/// use anabranch::identify::ComponentId;
+/// use anabranch_io::journal::{decode_entry, encode_entry};
+/// let bytes = encode_entry(&Entry::Retire { id: ComponentId(7), into: ComponentId(3) })?;
+/// assert!(matches!(decode_entry(&bytes)?, Entry::Retire { id: ComponentId(7), into: ComponentId(3) }));
+/// assert!(decode_entry(&bytes[1..]).is_err());
+/// # Ok::<(), anabranch_io::journal::EntryFault>(())
+/// ```
+pub fn encode_entry(entry: &MixtureEntry) -> Result<Vec<u8>, EntryFault> {
+    Ok(ENTRY.close(&match entry {
+        Entry::Absorb(absorb) => Sent::Absorb(absorb),
+        Entry::Retire { id, into } => Sent::Retire { id: *id, into: *into },
+        Entry::Prior { family, process } => {
+            let prior = Prior { family: family.clone(), process: *process };
+            Sent::Prior(serde_json::to_string(&prior).map_err(|_| EntryFault::NotSendable)?)
+        }
+        Entry::SetAside => Sent::SetAside,
+        Entry::Replace { mass, evidence } => Sent::Replace { mass: *mass, evidence },
+        Entry::Pass => Sent::Pass,
+        Entry::Split { id, parts } => Sent::Split { id: *id, parts },
+        _ => return Err(EntryFault::NotSendable),
+    }))
+}
+
+/// An entry from bytes that may be anything.
+pub fn decode_entry(bytes: &[u8]) -> Result<MixtureEntry, EntryFault> {
+    let received = ENTRY.open(bytes).map_err(|fault| match fault {
+        SealFault::Foreign => EntryFault::NotAnEntry,
+        SealFault::Newer(version) => EntryFault::Newer(version),
+        SealFault::Damaged(reason) => EntryFault::Damaged(reason),
+    })?;
+    Ok(match received {
+        Received::Absorb(absorb) => Entry::Absorb(absorb),
+        Received::Retire { id, into } => Entry::Retire { id, into },
+        Received::Prior(text) => {
+            let Prior { family, process } =
+                serde_json::from_str(&text).map_err(|error| EntryFault::Damaged(error.to_string()))?;
+            Entry::Prior { family, process }
+        }
+        Received::SetAside => Entry::SetAside,
+        Received::Replace { mass, evidence } => Entry::Replace { mass, evidence },
+        Received::Pass => Entry::Pass,
+        Received::Split { id, parts } => Entry::Split { id, parts },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch::central::BatchId;
+    use anabranch::family::Bernoulli;
+    use anabranch::identify::Target;
+    use anabranch::process::{Bound, LabelStatistics, Parameter};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn evidence(features: usize) -> impl Strategy<Value = Evidence> {
+        let numbers = proptest::collection::vec(proptest::num::f64::NORMAL, features + 3);
+        numbers.prop_map(|numbers| Evidence {
+            stats: numbers[3..].to_vec(),
+            labels: LabelStatistics {
+                log_p_empty: numbers[0],
+                expected_count: numbers[1],
+                label_entropy: numbers[2],
+            },
+        })
+    }
+
+    fn absorb() -> impl Strategy<Value = Absorb> {
+        (1..4_usize).prop_flat_map(|features| {
+            let existing = proptest::collection::vec((0..9_u64, evidence(features)), 0..4);
+            let target =
+                prop_oneof![Just(Target::New), (0..9_u64).prop_map(|id| Target::Existing(ComponentId(id)))];
+            let new = proptest::collection::vec((target, evidence(features)), 0..4);
+            let familiarity = proptest::option::of(-1e9..1e9);
+            (any::<u64>(), any::<u64>(), 0.0..1e9, familiarity, existing, new).prop_map(
+                |(batch, base, mass, familiarity, existing, new)| {
+                    let existing =
+                        existing.into_iter().map(|(id, evidence)| (ComponentId(id), evidence)).collect();
+                    Absorb { batch: BatchId(batch), base, pass: 0, mass, familiarity, existing, new }
+                },
+            )
+        })
+    }
+
+    fn prior() -> MixtureEntry {
+        let family = Bernoulli::new(vec![0.5, 2.0], vec![1.0, 3.0]).unwrap().into();
+        Entry::Prior { family, process: AnyProcess::new(2.5, None, Bound::Paper).unwrap() }
+    }
+
+    proptest! {
+        #[test]
+        fn an_absorb_survives_the_way(sent in absorb()) {
+            let bytes = encode_entry(&Entry::Absorb(sent.clone())).unwrap();
+            let Entry::Absorb(received) = decode_entry(&bytes).unwrap() else { panic!() };
+            prop_assert_eq!(received, sent);
+        }
+
+        #[test]
+        fn any_bytes_are_an_entry_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode_entry(&bytes);
+            // The same behind a head that is right, so that every kind is reached.
+            for kind in 0..8_u8 {
+                let content = [&[kind], bytes.as_slice()].concat();
+                let checksum = crc32fast::hash(&content).to_le_bytes();
+                let _ = decode_entry(&[b"ANBJ\x01".as_slice(), &checksum, &content].concat());
+            }
+        }
+
+        #[test]
+        fn one_changed_byte_is_noticed(sent in absorb(), at in any::<prop::sample::Index>(), flip in 1..=255_u8) {
+            let mut bytes = encode_entry(&Entry::Absorb(sent)).unwrap();
+            let at = at.index(bytes.len());
+            bytes[at] ^= flip;
+            prop_assert!(decode_entry(&bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn a_prior_survives_the_way() {
+        let Entry::Prior { family, process } = prior() else { panic!() };
+        let Entry::Prior { family: f, process: p } = decode_entry(&encode_entry(&prior()).unwrap()).unwrap()
+        else {
+            panic!()
+        };
+        assert_eq!((f, p.alpha()), (family, process.alpha()));
+    }
+
+    #[test]
+    fn a_process_with_a_discount_survives_the_way() {
+        let Entry::Prior { family, .. } = prior() else { panic!() };
+        let sent =
+            AnyProcess::new(Parameter::Learned { learned: 2.5 }, Some(0.25.into()), Bound::Paper).unwrap();
+        let bytes = encode_entry(&Entry::Prior { family, process: sent }).unwrap();
+        let Entry::Prior { process, .. } = decode_entry(&bytes).unwrap() else { panic!() };
+        assert_eq!(process, sent);
+    }
+
+    proptest! {
+        #[test]
+        fn a_split_survives_the_way(
+            number in any::<u64>(),
+            sent in proptest::collection::vec(
+                (proptest::num::f64::NORMAL, proptest::collection::vec(proptest::num::f64::NORMAL, 0..5)),
+                0..4,
+            ),
+        ) {
+            let sent: Vec<Part> = sent.into_iter().map(|(share, offset)| Part { share, offset }).collect();
+            let bytes = encode_entry(&Entry::Split { id: ComponentId(number), parts: sent.clone() }).unwrap();
+            let Entry::Split { id, parts } = decode_entry(&bytes).unwrap() else { panic!() };
+            prop_assert_eq!((id, parts), (ComponentId(number), sent));
+        }
+    }
+
+    #[test]
+    fn minus_infinity_survives_the_way() {
+        let labels =
+            LabelStatistics { log_p_empty: f64::NEG_INFINITY, expected_count: 1.0, label_entropy: 0.0 };
+        let existing = vec![(ComponentId(0), Evidence { stats: vec![1.0], labels })];
+        let sent = Absorb {
+            batch: BatchId(1),
+            base: 2,
+            pass: 3,
+            mass: 1.0,
+            familiarity: None,
+            existing,
+            new: vec![],
+        };
+        let Entry::Absorb(received) =
+            decode_entry(&encode_entry(&Entry::Absorb(sent.clone())).unwrap()).unwrap()
+        else {
+            panic!()
+        };
+        assert_eq!(received, sent);
+    }
+
+    #[test]
+    fn a_newer_entry_is_refused_with_its_version() {
+        let mut bytes = encode_entry(&prior()).unwrap();
+        bytes[4] = 2;
+        assert_eq!(decode_entry(&bytes).unwrap_err(), EntryFault::Newer(2));
+        assert_eq!(EntryFault::Newer(2).to_string(), "written in entry format 2, this program reads up to 1");
+    }
+
+    #[test]
+    fn what_is_set_aside_and_replaced_survives_the_way() {
+        let through = |entry: MixtureEntry| decode_entry(&encode_entry(&entry).unwrap()).unwrap();
+        assert!(matches!(through(Entry::SetAside), Entry::SetAside));
+        assert!(matches!(through(Entry::Pass), Entry::Pass));
+        let sent = vec![(ComponentId(3), Evidence { stats: vec![0.1, -2.0], labels: Default::default() })];
+        let Entry::Replace { mass, evidence } = through(Entry::Replace { mass: 7.5, evidence: sent.clone() })
+        else {
+            panic!()
+        };
+        assert_eq!((mass, evidence), (7.5, sent));
+    }
+
+    /// A list of 2⁶³ components in 20 bytes: refused before any memory is asked for.
+    #[test]
+    fn counts_beyond_the_bytes_are_refused() {
+        let content =
+            [&[4_u8][..], &[0; 8], &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f], &[0; 3]].concat();
+        let checksum = crc32fast::hash(&content).to_le_bytes();
+        let bytes = [b"ANBJ\x01".as_slice(), &checksum, &content].concat();
+        assert!(matches!(decode_entry(&bytes), Err(EntryFault::Damaged(_))));
+    }
+}
