@@ -10,14 +10,10 @@ use anabranch::central::Central;
 use anabranch::engine::{Config, Event, Flow, Schedule, run};
 use anabranch::process::Dirichlet;
 use support::hooked::{Call, Hooked};
-use support::{Numbered, process};
+use support::process;
 
-/// So long that reading it to the end cannot be mistaken for stopping.
-const ALL_BUT_ENDLESS: usize = 20_000;
-
-fn endless() -> Numbered {
-    Numbered::in_order(&vec![Batch::new(1, vec![1.0]).unwrap(); ALL_BUT_ENDLESS])
-}
+/// So long that reading it to the end cannot be mistaken for stopping, however long a panic takes to be printed.
+const ALL_BUT_ENDLESS: usize = 50_000_000;
 
 fn config(schedule: Schedule) -> Config {
     Config { threads: 2, workers: 4, schedule, ..Config::default() }
@@ -25,13 +21,18 @@ fn config(schedule: Schedule) -> Config {
 
 fn assert_ends_early(family: Hooked, schedule: Schedule, mut observer: impl FnMut() -> Flow) {
     let central = Central::new(family, process());
-    let mut source = endless();
+    let taken = AtomicUsize::new(0);
+    let one_row = |_| {
+        taken.fetch_add(1, Ordering::Relaxed);
+        Batch::new(1, vec![1.0]).unwrap()
+    };
+    let mut source = (0..ALL_BUT_ENDLESS).map(one_row).enumerate();
     let mut observe = |_: &Event, _: &Central<Hooked, Dirichlet>| observer();
     let outcome =
         catch_unwind(AssertUnwindSafe(|| run(&central, &mut source, &config(schedule), &mut observe)));
     assert!(outcome.is_err(), "{schedule:?}: the panic was swallowed");
     assert!(
-        source.taken < ALL_BUT_ENDLESS,
+        taken.load(Ordering::Relaxed) < ALL_BUT_ENDLESS,
         "{schedule:?}: the whole stream was read before the panic showed"
     );
     // What was absorbed before is still whole.
