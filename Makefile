@@ -38,8 +38,7 @@ unit: ## Unit, integration and documentation tests
 .PHONY: cluster
 cluster: ## Tests of the cluster against real NATS servers, which are fetched into target/nats
 	scripts/nats-set-up
-	export ANABRANCH_CLUSTER_TESTS=1; battery="$(CARGO) test --workspace --locked --test cluster -- --test-threads=3"; \
-	$$battery || { echo "once more: a machine that stood still looks like a server that did" >&2; $$battery; }
+	scripts/cluster-tests
 
 # The interleavings of the central posterior's lock, explored by shuttle.
 .PHONY: model-check

@@ -1,9 +1,8 @@
 //! Loops that several threads share where there are several: the first minibatch, and the end of a run.
 //!
 //! Whoever has threads to spare runs its work [`on`] them; inside, [`each`] and [`map`] divide a loop among them.
-//! Everywhere else, as in the workers of a stream, the same loops run on the calling thread and allocate nothing. What is
-//! divided never depends on the number of threads, and nothing is summed across its pieces: results are the same, bit for
-//! bit, on any number.
+//! Outside of a pool, as in the workers of a stream, the same loops run on the calling thread and allocate nothing. No sum's
+//! terms or their order depend on the number of threads: results are the same, bit for bit, on any number.
 
 use std::cell::Cell;
 

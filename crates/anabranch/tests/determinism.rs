@@ -113,6 +113,7 @@ fn a_run_restored_from_stored_parts_equals_the_uninterrupted_one() {
     })
     .unwrap();
     let resumed = Fold::resume(restored, half.absorbed().clone(), half.next_id(), half.last_birth());
+    let resumed = resumed.within(0, half.aside(), stored.familiarity());
     // Redelivery of everything: what is in the journal already must not count again.
     let done = go_on(resumed, &batches, &config);
     let whole = whole_run(&config);

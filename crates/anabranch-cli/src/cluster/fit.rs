@@ -56,7 +56,7 @@ pub fn run(
         let seen = Arc::clone(&done);
         let config = WorkerConfig {
             threads,
-            founder: Arc::new(FirstModel::new(job.spec())?),
+            founder: Arc::new(FirstModel::new(job.spec(), threads)?),
             listen: None,
             token: None,
             stopped: Arc::new(stop::asked),

@@ -27,11 +27,12 @@ pub struct FirstModel {
     prior: PriorArgs,
     process: AnyProcess,
     options: ReadOptions,
+    threads: usize,
 }
 
 impl FirstModel {
-    /// For a job with these settings.
-    pub fn new(spec: &JobSpec) -> Result<Self, Failure> {
+    /// For a job with these settings, on so many threads.
+    pub fn new(spec: &JobSpec, threads: usize) -> Result<Self, Failure> {
         let family = FamilySpec::parse(&spec.family)?;
         let prior = prior_args(&spec.prior);
         family.check_prior(&prior)?;
@@ -49,7 +50,7 @@ impl FirstModel {
             columns => ReadOptions { columns, categorical, ..ReadOptions::default() },
         };
         let options = ReadOptions { on_bad_row: spec.on_bad_row, ..options };
-        Ok(Self { process: process(spec)?, spec: spec.clone(), family, prior, options })
+        Ok(Self { process: process(spec)?, spec: spec.clone(), family, prior, options, threads })
     }
 
     /// The rows of messages, joined, and how they were read.
@@ -74,6 +75,7 @@ impl FirstModel {
         let family = self.family.build(&rows, &schema, &self.prior)?;
         let central = Central::new(family, self.process);
         let config = Config {
+            threads: self.threads,
             seed: self.spec.seed,
             inference: Settings { max_new: self.spec.max_new as usize, ..Settings::default() },
             prior: self.prior.choice(),

@@ -39,9 +39,10 @@ pub fn run(args: &WorkerArgs, stopped: Stopped) -> Result<Report, Failure> {
             }
         };
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let threads = args.threads.map_or(cores, |threads| threads as usize);
         let config = WorkerConfig {
-            threads: args.threads.map_or(cores, |threads| threads as usize),
-            founder: Arc::new(FirstModel::new(job.spec())?),
+            threads,
+            founder: Arc::new(FirstModel::new(job.spec(), threads)?),
             listen: Some(args.listen),
             token: std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty()),
             stopped,

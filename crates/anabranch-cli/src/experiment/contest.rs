@@ -184,7 +184,7 @@ pub(super) fn engine_config(
         schedule: Schedule::Deterministic,
         seed,
         identification,
-        inference: Settings { max_new: task.max_new, ..Settings::default() },
+        inference: Settings { max_new: task.max_new, surprise: bootstrap > 0, ..Settings::default() },
         prior: PriorChoice::Given,
         bootstrap_rows: bootstrap,
         upkeep: bootstrap > 0,

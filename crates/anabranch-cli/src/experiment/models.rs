@@ -171,7 +171,7 @@ fn mixture(
     let (rows, test) = (data.rows.head(plan.rows), data.rows.tail(plan.rows));
     let process = AnyProcess::new(ALPHA, Some(DISCOUNT.into()), Bound::Paper).map_err(Failure::input)?;
     let central = Central::new(true_family(&rows)?, process);
-    let config = paper(args, Settings::default(), workers, on, seed);
+    let config = paper(args, Settings { surprise: false, ..Settings::default() }, workers, on, seed);
     let mut source = minibatches(&rows, 0, BATCH_ROWS).enumerate();
     engine::run(&central, &mut source, &config, &mut ()).unwrap_or_else(|never| match never {});
     let posterior = central.snapshot();

@@ -18,7 +18,7 @@ use super::method::Method;
 use super::progress::Progress;
 use super::trace::Trace;
 use super::watch::{Counting, Evaluation, Watch, Watched};
-use crate::args::{EngineArgs, OutputArgs};
+use crate::args::{EngineArgs, OnOff, OutputArgs};
 use crate::failure::Failure;
 use crate::fit::describe;
 use crate::reading::{DomainFilter, Minibatches, RowSample};
@@ -108,7 +108,8 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     let watch = Stopwatch::start();
     let names: Vec<String> = setup.source.schema().names().map(str::to_owned).collect();
     let bootstrap = args.bootstrap_rows(BOOTSTRAP_ROWS);
-    let inference = Settings { max_new: args.max_new, ..Settings::default() };
+    let inference =
+        Settings { max_new: args.max_new, surprise: args.identify == OnOff::On, ..Settings::default() };
     let mut config = args.config(inference, setup.prior, bootstrap);
     let sample = output.report.is_some().then(|| RowSample::new(names.len(), REPORT_ROWS, args.seed));
     let domain = setup.filter.family().map(describe);

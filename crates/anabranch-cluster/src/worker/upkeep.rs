@@ -138,7 +138,8 @@ fn central(replica: &Replica) -> Option<Central<AnyFamily, AnyProcess>> {
 }
 
 fn config(spec: &JobSpec) -> Config {
-    Config { seed: spec.seed, prior: spec.prior.choice(), ..Config::default() }
+    // One thread: the worker's others go on with minibatches.
+    Config { threads: 1, seed: spec.seed, prior: spec.prior.choice(), ..Config::default() }
 }
 
 /// Ends a replica for whoever takes it from here: the first rows again, the prior again, merges. The journal is left alone, and so

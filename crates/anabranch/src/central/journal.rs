@@ -288,7 +288,7 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         self.absorbed.insert(entry.batch);
         self.posterior.mass += entry.mass;
         if let Some(median) = entry.familiarity {
-            self.posterior.familiarity.observe(median, entry.mass);
+            self.posterior.familiarity = self.posterior.familiarity.after(median, entry.mass);
         }
         if self.posterior.pass > 0 {
             self.posterior.mass -= self.give_way(entry.mass);

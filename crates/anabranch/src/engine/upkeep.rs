@@ -79,7 +79,7 @@ pub fn tend<F: Conjugate, P: Process, I: Inference<F, P>>(
     learn_process(central);
 }
 
-/// Ends a run whose stream has ended: the first rows again, the prior again, and every merge that the data support.
+/// Ends a run whose stream has ended: the first rows again, the prior again, and every split and merge that the data support.
 /// Without upkeep there is nothing to do.
 pub(super) fn finish<F: Conjugate, P: Process, I: Inference<F, P>>(
     central: &Central<F, P, I::Batch>,

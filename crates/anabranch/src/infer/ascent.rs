@@ -27,8 +27,8 @@ use crate::parallel;
 use crate::posterior::{Evidence, Posterior};
 use crate::process::{LabelStatistics, Process};
 
-/// A column whose sums move by less than this share of its mass keeps its parameters: what they could gain is of the order
-/// of the square.
+/// A column whose sums move by less than this share of its mass, in units of what its parameters make of them, keeps those:
+/// what they could gain for each row is of the order of the square.
 const CONVERGED: f64 = 1e-3;
 
 /// Columns that are worth a thread.
@@ -108,7 +108,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         self.posterior = Cow::Owned(posterior);
     }
 
-    pub(super) fn batch(&self) -> &Batch {
+    pub(super) fn batch(&self) -> &'a Batch {
         self.batch
     }
 
@@ -394,8 +394,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             COLUMNS,
             |(((column, (sums, anchor)), (phi, ln_weight)), (term, changed))| {
                 let total = column.mass + sums[0].max(0.0);
-                let moved = sums.iter().zip(&*anchor).fold(0.0, |most: f64, (a, b)| most.max((a - b).abs()));
-                *changed = !converged.is_some_and(|share| moved <= share * total);
+                *changed = !converged.is_some_and(|share| farthest(sums, anchor, phi) <= share * total);
                 if !*changed {
                     return;
                 }
@@ -475,6 +474,13 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         self.memory.columns = self.columns;
         increment
     }
+}
+
+/// The farthest that a sum has moved, each in units of `1/√(1 + |φ|)`: a narrow component is sensitive to less.
+fn farthest(sums: &[f64], anchor: &[f64], phi: &[f64]) -> f64 {
+    let moved = sums.iter().zip(anchor).zip(phi).map(|((a, b), phi)| (a - b) * (a - b) * (1.0 + phi.abs()));
+    // What is not a number has moved.
+    moved.fold(0.0, |most: f64, square| if square <= most || most.is_nan() { most } else { square }).sqrt()
 }
 
 fn fill_features<F: Family>(family: &F, batch: &Batch, memory: &mut Workspace) {

@@ -70,7 +70,7 @@ pub(super) fn propose<F: Family, P: Process>(
     let certain = |row| NovelRow { row, probability: 1.0, component: 0 };
     let (mut novel, max_new): (Vec<NovelRow>, usize) = if must_open {
         ((0..batch.n_rows()).map(certain).collect(), max_new)
-    } else if let Some(rows) = surprise::unfamiliar_rows(ascent) {
+    } else if let Some(rows) = surprise::unfamiliar_rows(ascent).filter(|_| settings.surprise) {
         let seeds = rows.len().div_ceil(ROWS_PER_SEED).min(max_new);
         (rows.into_iter().map(certain).collect(), seeds)
     } else {

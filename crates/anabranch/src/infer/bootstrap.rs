@@ -232,7 +232,9 @@ fn grow_all<F: Family, P: Process>(
     settings: &Settings,
     workspace: &mut Workspace,
 ) -> Vec<Bootstrap<F>> {
-    if seeded.len() > 1 && parallel::shared() {
+    // Each has its features in memory: side by side only if all of them are no more than one may be.
+    let features = seeded.iter().map(|one| one.batch.n_rows()).sum::<usize>() * prior.family().n_features();
+    if seeded.len() > 1 && parallel::shared() && features <= MOST_FEATURES {
         parallel::map(seeded.into_iter(), |one| grow(prior, one, settings, &mut Workspace::default()))
     } else {
         seeded.into_iter().map(|one| grow(prior, one, settings, workspace)).collect()

@@ -41,6 +41,8 @@ pub struct Settings {
     pub relative_tolerance: f64,
     /// A row may seed a component when the probability that it belongs to none of the known ones exceeds this.
     pub birth_threshold: f64,
+    /// Whether rows also seed components when most of their minibatch is explained worse than usual: the stream has changed.
+    pub surprise: bool,
 }
 
 impl Default for Settings {
@@ -51,6 +53,7 @@ impl Default for Settings {
             absolute_tolerance: 1e-3,
             relative_tolerance: 1e-8,
             birth_threshold: 0.1,
+            surprise: true,
         }
     }
 }

@@ -12,6 +12,7 @@
 //! usual, so nothing happens there.
 
 use super::ascent::Ascent;
+use crate::batch::Batch;
 use crate::family::Family;
 use crate::process::Process;
 
@@ -27,9 +28,11 @@ pub(super) fn familiarity<F: Family, P: Process>(ascent: &mut Ascent<'_, F, P>) 
         return None;
     }
     let ln_mass = ascent.posterior().mass().ln();
+    let batch = ascent.batch();
     let memory = &mut *ascent.memory;
     memory.sorted.clear();
-    memory.sorted.extend_from_slice(memory.labels.ln_totals());
+    let rows = memory.labels.ln_totals().iter().enumerate().filter(|(row, _)| counts(batch, *row));
+    memory.sorted.extend(rows.map(|(_, ln_total)| ln_total));
     let middle = memory.sorted.len() / 2;
     let (_, median, _) = memory.sorted.select_nth_unstable_by(middle, f64::total_cmp);
     Some(*median - ln_mass).filter(|median| median.is_finite())
@@ -39,10 +42,16 @@ pub(super) fn familiarity<F: Family, P: Process>(ascent: &mut Ascent<'_, F, P>) 
 pub(super) fn unfamiliar_rows<F: Family, P: Process>(ascent: &Ascent<'_, F, P>) -> Option<Vec<usize>> {
     let posterior = ascent.posterior();
     let usual = posterior.familiarity().usual().filter(|_| posterior.pass() == 0)? + posterior.mass().ln();
-    let explained = ascent.ln_explained();
-    let below = explained.iter().filter(|ln_explained| **ln_explained < usual).count();
-    let n = explained.len() as f64;
-    let chance = DEVIATIONS * (0.25 / n).sqrt();
-    let surprises = below as f64 / n > 0.5 + EXCESS.max(chance);
-    surprises.then(|| (0..explained.len()).filter(|row| explained[*row] < usual).collect())
+    let (batch, explained) = (ascent.batch(), ascent.ln_explained());
+    let rows = (0..explained.len()).filter(|row| counts(batch, *row));
+    let below = |row: &usize| explained[*row] < usual;
+    let n = rows.clone().count() as f64;
+    let share = rows.clone().filter(below).count() as f64 / n;
+    let surprises = share > 0.5 + EXCESS.max(DEVIATIONS * (0.25 / n).sqrt());
+    surprises.then(|| rows.filter(below).collect())
+}
+
+/// A row of weight 0 is not there.
+fn counts(batch: &Batch, row: usize) -> bool {
+    batch.weights().is_none_or(|weights| weights[row] > 0.0)
 }

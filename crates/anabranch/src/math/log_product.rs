@@ -28,7 +28,7 @@ impl LogProduct {
     /// Multiplies by a positive number.
     #[inline(always)]
     pub(crate) fn multiply(&mut self, factor: f64) {
-        if !factor.is_normal() {
+        if !(factor.is_normal() && factor > 0.0) {
             self.rest += factor.ln();
             return;
         }

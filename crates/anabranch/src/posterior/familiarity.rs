@@ -2,7 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The mean, over minibatches by their weight, of the median log-density of a minibatch's rows before they were learned.
+/// Nats that one minibatch's median can differ from the usual: a cluster far from everything would make nearer ones seem
+/// familiar for ever.
+const FARTHEST: f64 = 10.0;
+
+/// No log-density of data is of this size.
+const LARGEST: f64 = 1e100;
+
+/// Weight of data beyond which the older ones count less and less.
+const WINDOW: f64 = 100_000.0;
+
+/// The mean, over the last minibatches by their weight, of the median log-density of a minibatch's rows before they were
+/// learned.
 ///
 /// Densities are those of the snapshot that the minibatch was learned from, up to the base measure of the family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -19,8 +30,12 @@ impl Familiarity {
         (self.mass > 0.0).then(|| self.total / self.mass)
     }
 
-    pub(crate) fn observe(&mut self, median: f64, mass: f64) {
-        self.total += mass * median;
-        self.mass += mass;
+    /// What it is after one more minibatch. Finite whatever the numbers are, if they are finite.
+    pub(crate) fn after(self, median: f64, mass: f64) -> Self {
+        let median = self.usual().map_or(median, |usual| median.clamp(usual - FARTHEST, usual + FARTHEST));
+        let (median, mass) = (median.clamp(-LARGEST, LARGEST), mass.min(WINDOW));
+        let kept = ((WINDOW - mass) / self.mass).min(1.0);
+        let before = if self.mass > 0.0 { kept } else { 0.0 };
+        Self { total: before * self.total + mass * median, mass: before * self.mass + mass }
     }
 }
