@@ -8,8 +8,9 @@ use crate::infer::{Inference, Outlook, PriorChoice};
 use crate::parallel;
 use crate::process::Process;
 
-/// Learns from the source's next minibatch alone, on the threads of the configuration, with its prior if it is to be estimated, and shows it to the
-/// observer. A minibatch of fewer than `config.bootstrap_rows` rows is taken to be all there is. `Flow::Stop` when the source is at its end or the observer asked to stop.
+/// Learns from the source's next minibatch alone, on the threads of the configuration, with its prior if it is to be
+/// estimated, and shows it to the observer. A minibatch of fewer than `config.bootstrap_rows` rows is taken to be all there
+/// is. `Flow::Stop` when the source is at its end or the observer asked to stop.
 pub fn bootstrap<F, P, I, S>(
     central: &Central<F, P, I::Batch>,
     source: &mut S,

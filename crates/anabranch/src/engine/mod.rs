@@ -21,14 +21,13 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 pub use bootstrap::bootstrap;
 pub use observer::{Event, Flow, Observer};
-pub use upkeep::{is_due, tend};
+pub use upkeep::{finish, is_due, tend};
 
 use crate::batch::Minibatch;
 use crate::central::{BatchId, Central};
 use crate::family::Conjugate;
 use crate::identify::Identification;
 use crate::infer::{Increment, Inference, PriorChoice, Settings};
-use crate::parallel;
 use crate::posterior::Posterior;
 use crate::process::Process;
 
@@ -178,15 +177,6 @@ where
         }
         reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
-}
-
-/// Ends a run whose stream has ended, on all threads of the run: the first rows again, the prior again, and every merge and
-/// split that the data support. Without upkeep there is nothing to do.
-pub fn finish<F: Conjugate, P: Process, I: Inference<F, P>>(
-    central: &Central<F, P, I::Batch>,
-    config: &Config<I>,
-) {
-    parallel::on(config.threads, || upkeep::finish(central, config));
 }
 
 /// Ends the reading when a worker or the observer panics: a stream without end would hide the panic for ever.

@@ -12,6 +12,7 @@ use crate::central::{BatchId, Central, Entry};
 use crate::family::Conjugate;
 use crate::identify::ComponentId;
 use crate::infer::{Inference, PriorChoice};
+use crate::parallel;
 use crate::posterior::{Evidence, Posterior};
 use crate::process::Process;
 
@@ -79,20 +80,22 @@ pub fn tend<F: Conjugate, P: Process, I: Inference<F, P>>(
     learn_process(central);
 }
 
-/// Ends a run whose stream has ended: the first rows again, the prior again, and every split and merge that the data support.
-/// Without upkeep there is nothing to do.
-pub(super) fn finish<F: Conjugate, P: Process, I: Inference<F, P>>(
+/// Ends a run whose stream has ended, on all threads of the run: the first rows again, the prior again, and every split and
+/// merge that the data support. Without upkeep there is nothing to do.
+pub fn finish<F: Conjugate, P: Process, I: Inference<F, P>>(
     central: &Central<F, P, I::Batch>,
     config: &Config<I>,
 ) {
     if !config.upkeep {
         return;
     }
-    estimate_prior(&central.snapshot(), central, config);
-    replace_first(central, config);
-    estimate_prior(&central.snapshot(), central, config);
-    merge(&central.snapshot(), central, config, 1.0);
-    learn_process(central);
+    parallel::on(config.threads, || {
+        estimate_prior(&central.snapshot(), central, config);
+        replace_first(central, config);
+        estimate_prior(&central.snapshot(), central, config);
+        merge(&central.snapshot(), central, config, 1.0);
+        learn_process(central);
+    });
 }
 
 /// Estimates the parameters of the process that are to be learned from the components as they are.

@@ -4,9 +4,9 @@
 //! p_new(x) = α·p(x | prior) / ( α·p(x | prior) + Σ_k m_k p(x | component k) )
 //! ```
 //!
-//! Rows above the threshold are *novel*; so are the rows of a minibatch that surprises which are explained worse than usual. Seeds are drawn among them as in k-means++: the first at random, each further
-//! one with probability proportional to its squared distance to the seeds so far. Seeding on all rows instead would
-//! reopen known clusters.
+//! Rows above the threshold are *novel*; so are the rows of a minibatch that surprises which are explained worse than
+//! usual. Seeds are drawn among them as in k-means++: the first at random, each further one with probability proportional
+//! to its squared distance to the seeds so far. Seeding on all rows instead would reopen known clusters.
 
 use pulp::{Arch, Simd, WithSimd};
 use rand::{Rng, RngExt};
@@ -70,7 +70,7 @@ pub(super) fn propose<F: Family, P: Process>(
     let certain = |row| NovelRow { row, probability: 1.0, component: 0 };
     let (mut novel, max_new): (Vec<NovelRow>, usize) = if must_open {
         ((0..batch.n_rows()).map(certain).collect(), max_new)
-    } else if let Some(rows) = surprise::unfamiliar_rows(ascent).filter(|_| settings.surprise) {
+    } else if let Some(rows) = settings.surprise.then(|| surprise::unfamiliar_rows(ascent)).flatten() {
         let seeds = rows.len().div_ceil(ROWS_PER_SEED).min(max_new);
         (rows.into_iter().map(certain).collect(), seeds)
     } else {
