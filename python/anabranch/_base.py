@@ -404,6 +404,7 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             "bound": _one_of("bound", self.bound, ("paper", "conditional")),
             "batch_size": _whole("batch_size", self.batch_size, 1),
             "bootstrap": None if self.bootstrap is None else _whole("bootstrap", self.bootstrap, 0),
+            "polish": None if self.polish is None else _whole("polish", self.polish, 1),
             "max_new": _whole("max_new", self.max_new, 0),
             "threads": threads,
             "workers": threads if self.workers is None else _whole("workers", self.workers, 1),

@@ -25,6 +25,9 @@ class DPMixture(StreamingMixture):
         Rows of a minibatch.
     bootstrap : int, optional
         Rows of the first minibatch, which is learned alone; by default 20000. All rows, when there are fewer.
+    polish : int, optional
+        First rows that are kept and learned from again, until the model settles, when the model is looked at after a fit:
+        a better model for more time. By default the rows of the first minibatch are looked at again once.
     max_new : int, default=50
         Components that a minibatch after the first may open.
     workers : int, optional
@@ -94,6 +97,7 @@ class DPMixture(StreamingMixture):
         prior_dof=None,
         batch_size=256,
         bootstrap=None,
+        polish=None,
         max_new=50,
         workers=None,
         schedule="deterministic",
@@ -111,6 +115,7 @@ class DPMixture(StreamingMixture):
         self.prior_dof = prior_dof
         self.batch_size = batch_size
         self.bootstrap = bootstrap
+        self.polish = polish
         self.max_new = max_new
         self.workers = workers
         self.schedule = schedule
@@ -165,6 +170,7 @@ class PYMixture(DPMixture):
         prior_dof=None,
         batch_size=256,
         bootstrap=None,
+        polish=None,
         max_new=50,
         workers=None,
         schedule="deterministic",
@@ -183,6 +189,7 @@ class PYMixture(DPMixture):
             prior_dof=prior_dof,
             batch_size=batch_size,
             bootstrap=bootstrap,
+            polish=polish,
             max_new=max_new,
             workers=workers,
             schedule=schedule,

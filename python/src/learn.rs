@@ -283,14 +283,15 @@ impl Learned {
 
     /// The centre as it is, without the rows of the buffer, and what it remembers; `None` before there is one.
     pub fn checkpoint(&self, options: &Options) -> Option<(Model, Memory)> {
-        let centre = self.centre.as_ref()?;
-        Some((Model { fold: centre.checkpoint(), provenance: self.provenance(options) }, centre.memory()))
+        let (fold, memory) = self.centre.as_ref()?.state();
+        Some((Model { fold, provenance: self.provenance(options) }, memory))
     }
 }
 
 /// A centre that goes its own way from here.
 fn copy(centre: &Centre) -> Centre {
-    Central::from_fold(centre.checkpoint()).with_memory(centre.memory())
+    let (fold, memory) = centre.state();
+    Central::from_fold(fold).with_memory(memory)
 }
 
 /// A first minibatch and where it goes.

@@ -25,6 +25,8 @@ pub struct Options {
     pub prior_dof: Option<f64>,
     pub batch_size: usize,
     pub bootstrap: Option<usize>,
+    #[serde(default)]
+    pub polish: Option<usize>,
     pub max_new: usize,
     pub threads: usize,
     pub workers: usize,
@@ -98,6 +100,7 @@ impl Options {
             prior: self.prior_choice(),
             bootstrap_rows: self.bootstrap_rows(),
             upkeep: true,
+            polish: self.polish,
         }
     }
 

@@ -57,6 +57,7 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
         test: Some(test.clone()),
         checkpoints: None,
         further: None,
+        polish: None,
         resumed: None,
     };
     let finished = run(setup, &args.engine, &output)?;

@@ -46,6 +46,7 @@ impl EngineArgs {
             bootstrap_rows,
             // The ablation is of the paper's method.
             upkeep: self.identify == OnOff::On,
+            polish: None,
         }
     }
 

@@ -24,6 +24,9 @@ pub trait Minibatch: Clone + Debug + Send + Sync + 'static {
 
     /// A minibatch of these data, or `None` when there are none.
     fn from_rows<'a>(rows: impl Iterator<Item = &'a Self::Row>) -> Option<Self>;
+
+    /// Adds the data of another minibatch of the same stream after its own.
+    fn append(&mut self, other: &Self);
 }
 
 /// A dense block of rows with optional weights. Every value is finite.
@@ -216,6 +219,16 @@ impl Minibatch for Batch {
         let dimensions = rows.peek()?.len();
         Self::new(dimensions, rows.flatten().copied().collect()).ok()
     }
+
+    fn append(&mut self, other: &Self) {
+        debug_assert_eq!(self.dimensions, other.dimensions, "rows of one stream have the same columns");
+        if self.weights.is_some() || other.weights.is_some() {
+            let before = self.n_rows();
+            let weights = self.weights.get_or_insert_with(|| vec![1.0; before]);
+            weights.extend((0..other.n_rows()).map(|row| other.weight(row)));
+        }
+        self.values.extend_from_slice(&other.values);
+    }
 }
 
 #[cfg(test)]
@@ -238,5 +251,18 @@ mod tests {
         let batch = Batch::new(1, vec![1.0, 2.0]).unwrap().with_weights(vec![0.5, 2.0]).unwrap();
         assert_eq!(batch.mass(), 2.5);
         assert!(Batch::new(1, vec![1.0]).unwrap().with_weights(vec![-1.0]).is_err());
+    }
+
+    #[test]
+    fn appended_rows_keep_their_weights() {
+        let plain = Batch::new(1, vec![1.0, 2.0]).unwrap();
+        let weighted = Batch::new(1, vec![3.0]).unwrap().with_weights(vec![0.5]).unwrap();
+        let mut all = plain.clone();
+        all.append(&plain);
+        assert_eq!((all.values(), all.weights()), (&[1.0, 2.0, 1.0, 2.0][..], None));
+        all.append(&weighted);
+        all.append(&plain.head(1));
+        assert_eq!(all.weights(), Some(&[1.0, 1.0, 1.0, 1.0, 0.5, 1.0][..]));
+        assert_eq!(all.mass(), 5.5);
     }
 }

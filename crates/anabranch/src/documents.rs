@@ -182,6 +182,14 @@ impl Minibatch for Documents {
         }
         Some(documents)
     }
+
+    fn append(&mut self, other: &Self) {
+        debug_assert_eq!(self.n_words, other.n_words, "documents of one stream have the same vocabulary");
+        let before = self.words.len();
+        self.starts.extend(other.starts[1..].iter().map(|start| before + start));
+        self.words.extend_from_slice(&other.words);
+        self.counts.extend_from_slice(&other.counts);
+    }
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use anabranch::batch::Batch;
 use anabranch::central::{Absorb, BatchId, Central, Entry, Fold, Void};
-use anabranch::engine::{self, Config, Flow};
+use anabranch::engine::{self, Config, Flow, Schedule};
 use anabranch::family::{AnyFamily, Conjugate, Family, Gaussian};
 use anabranch::identify::{ComponentId, Target};
-use anabranch::infer::upkeep;
+use anabranch::infer::{Inference, Look, Settings, Workspace, upkeep};
 use anabranch::posterior::{Evidence, Predictor};
 use anabranch::process::{Bound, Dirichlet, LabelStatistics};
 use anabranch_testkit::generators::{NormalInverseWishart, synthetic};
@@ -169,4 +169,111 @@ fn a_run_with_a_second_look_and_a_second_pass_counts_every_row_once_and_gets_bet
     // Nothing is left to merge.
     let sample = central.memory().sampled_rows().unwrap();
     assert!(upkeep::merges(&central.snapshot(), &sample, 1.0).len() <= 1);
+}
+
+/// A look where rows were possible is a look everywhere while nothing has come or gone: parameters may have moved.
+#[test]
+fn a_look_where_possible_finds_what_a_look_everywhere_finds() {
+    let stream = synthetic(5, 6000, 6, &NormalInverseWishart::of_the_paper());
+    let rows = Batch::new(2, stream.rows).unwrap();
+    let family: AnyFamily = Gaussian::from_rows(&rows).unwrap().into();
+    let central = Central::new(family, process());
+    let config = Config { bootstrap_rows: 2000, seed: 3, threads: 1, workers: 1, ..Config::default() };
+    let mut source = [rows.head(2000)].into_iter().enumerate();
+    engine::bootstrap(&central, &mut source, &config, &mut ()).unwrap();
+    let (settings, workspace) = (Settings::default(), &mut Workspace::default());
+    let before = central.snapshot();
+    assert!((2..=8).contains(&before.components().len()), "all of them fit into the labels of a row");
+    let found = settings.look_again(&before, &rows, Look::Everywhere, workspace);
+    let mass: f64 = found.iter().map(|(_, evidence)| evidence.labels.expected_count).sum();
+    assert!((mass - 6000.0).abs() < 1e-6);
+    // Other parameters, from other rows.
+    let mut moved = central.checkpoint();
+    moved.apply(&Entry::Replace { mass: 2000.0, evidence: scaled(&found, 2000.0 / 6000.0) }).unwrap();
+    let possible = settings.look_again(moved.posterior(), &rows, Look::WherePossible, workspace);
+    let everywhere = settings.look_again(moved.posterior(), &rows, Look::Everywhere, workspace);
+    assert_ne!(found, everywhere);
+    assert_eq!(ids(&possible), ids(&everywhere));
+    for ((_, a), (_, b)) in possible.iter().zip(&everywhere) {
+        let near = |a: f64, b: f64| (a - b).abs() <= 1e-8 * (1.0 + b.abs());
+        assert!(near(a.labels.expected_count, b.labels.expected_count));
+        assert!(near(a.labels.label_entropy, b.labels.label_entropy));
+        assert!(a.stats.iter().zip(&b.stats).all(|(a, b)| near(*a, *b)));
+    }
+}
+
+fn ids(evidence: &[(ComponentId, Evidence)]) -> Vec<ComponentId> {
+    evidence.iter().map(|(id, _)| *id).collect()
+}
+
+fn scaled(evidence: &[(ComponentId, Evidence)], share: f64) -> Vec<(ComponentId, Evidence)> {
+    evidence.iter().map(|(id, evidence)| (*id, evidence.scaled(share))).collect()
+}
+
+/// Rows that are kept are those that were absorbed, whatever the workers do; and polishing raises the bound.
+#[test]
+fn polished_rows_count_once_and_the_model_gets_better() {
+    for seed in [1, 3, 4] {
+        polish(seed);
+    }
+}
+
+fn polish(seed: u64) {
+    let stream = synthetic(seed, 14_000, 40, &NormalInverseWishart::of_the_paper());
+    let rows = Batch::new(2, stream.rows).unwrap();
+    let (train, test) = (rows.head(10_000), rows.tail(10_000));
+    let run = |polish: Option<usize>, schedule: Schedule| {
+        let config = Config {
+            bootstrap_rows: 1000,
+            seed: 3,
+            threads: 2,
+            workers: 8,
+            polish,
+            schedule,
+            ..Config::default()
+        };
+        let family: AnyFamily = Gaussian::from_rows(&train.head(1000)).unwrap().into();
+        let central = Central::new(family, process());
+        let batches: Vec<Batch> =
+            std::iter::once(train.head(1000)).chain(train.tail(1000).pieces(250)).collect();
+        let mut source = batches.into_iter().enumerate();
+        engine::bootstrap(&central, &mut source, &config, &mut ()).unwrap();
+        engine::run(&central, &mut source, &config, &mut ()).unwrap();
+        let (fold, memory) = central.state();
+        let kept = memory.first().map_or(0, Batch::n_rows);
+        assert_eq!(fold.aside().is_some(), polish.is_none_or(|rows| rows <= 10_000));
+        engine::finish(&central, &config);
+        let fold = central.checkpoint();
+        assert_mass(&fold, 10_000.0);
+        assert!(fold.aside().is_none() && central.memory().first().is_none());
+        let density = Predictor::new(fold.posterior()).mean_ln_density(&test).unwrap();
+        (kept, fold.posterior().objective(), density)
+    };
+    for schedule in [Schedule::Deterministic, Schedule::Free] {
+        let (first, bound, density) = run(None, schedule);
+        assert_eq!(first, 1000);
+        let (some, ..) = run(Some(4000), schedule);
+        assert!((4000..4250).contains(&some), "{some}: whole minibatches, until they are enough");
+        let (all, polished_bound, polished_density) = run(Some(20_000), schedule);
+        assert_eq!(all, 10_000);
+        assert!(polished_bound > bound, "{polished_bound} after {bound}");
+        assert!(polished_density > density, "{polished_density} after {density}");
+    }
+}
+
+/// A run whose increments come from elsewhere too has not kept all that was learned: it ends as if nothing had been kept.
+#[test]
+fn rows_from_elsewhere_among_the_first_are_not_replaced() {
+    let stream = synthetic(7, 3000, 10, &NormalInverseWishart::of_the_paper());
+    let rows = Batch::new(2, stream.rows).unwrap();
+    let config = Config { bootstrap_rows: 1000, threads: 1, polish: Some(20_000), ..Config::default() };
+    let central = Central::new(AnyFamily::from(Gaussian::from_rows(&rows).unwrap()), process());
+    let mut source = [rows.head(1000), rows.tail(1000)].into_iter().enumerate();
+    engine::bootstrap(&central, &mut source, &config, &mut ()).unwrap();
+    let elsewhere = Config { polish: None, ..config.clone() };
+    engine::run(&central, &mut source, &elsewhere, &mut ()).unwrap();
+    engine::finish(&central, &config);
+    let fold = central.checkpoint();
+    assert_mass(&fold, 3000.0);
+    assert!(fold.aside().is_none() && central.memory().first().is_none());
 }

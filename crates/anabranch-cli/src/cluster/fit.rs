@@ -140,6 +140,7 @@ fn refuse_what_does_not_go_together(args: &FitArgs) -> Result<(), Failure> {
         (args.output.trace.is_some(), "--trace", "look at `anabranch status`, or at the workers' metrics"),
         (args.output.report.is_some(), "--report", "leave it out"),
         (args.passes > 1, "--passes", "leave it out"),
+        (args.polish.is_some(), "--polish", "leave it out"),
         (args.algorithm != Algorithm::Sda, "--algorithm", "leave it out"),
     ];
     match refused.into_iter().find(|(given, ..)| *given) {

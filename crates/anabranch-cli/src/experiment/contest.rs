@@ -188,6 +188,7 @@ pub(super) fn engine_config(
         prior: PriorChoice::Given,
         bootstrap_rows: bootstrap,
         upkeep: bootstrap > 0,
+        polish: None,
     }
 }
 

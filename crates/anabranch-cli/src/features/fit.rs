@@ -115,6 +115,9 @@ fn refuse(args: &FitArgs) -> Result<(), Failure> {
     if args.passes != 1 {
         return Err(Failure::input("--passes goes with mixtures"));
     }
+    if args.polish.is_some() {
+        return Err(Failure::input("--polish goes with mixtures"));
+    }
     Ok(())
 }
 

@@ -25,7 +25,7 @@ pub(crate) use session::{check_places, checkpoint_file};
 pub use summary::{print_outcome, write_report};
 pub use trace::Trace;
 
-use crate::args::{FitArgs, ModelKind, ReadArgs};
+use crate::args::{FitArgs, ModelKind, OnOff, ReadArgs};
 use crate::cluster;
 use crate::engine::discount;
 use crate::evaluate::{Agreement, agreement};
@@ -46,6 +46,9 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
     }
     check_passes(args)?;
     let method = Method::new(args.algorithm, &args.rival, &args.engine)?;
+    if args.polish.is_some() && (method != Method::Sda || args.engine.identify == OnOff::Off) {
+        return Err(Failure::input("--polish goes with --algorithm sda and --identify on"));
+    }
     if method != Method::Sda && args.checkpoint.is_some() {
         return Err(Failure::input("--checkpoint goes with --algorithm sda: the others start from the rows")
             .with_hint("leave it out; Ctrl-C writes the model of what was learned so far"));
@@ -112,6 +115,7 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
                 test,
                 checkpoints,
                 further: Some(Further { passes: args.passes, reopen: &reopen }),
+                polish: args.polish,
                 resumed,
             };
             run(setup, &args.engine, &args.output)?

@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
+use anabranch::engine::Polishing;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::picture::grouped;
@@ -53,6 +54,17 @@ impl Progress {
                 );
             }
             _ => {}
+        }
+    }
+
+    /// A round of learning from the first rows again.
+    pub fn polishing(&self, Polishing { round, components, objective, .. }: &Polishing) {
+        let message =
+            format!("polishing, round {round}: {components} components, bound {objective:.4} a row");
+        match &self.display {
+            Display::Bar(bar) => bar.set_message(message),
+            Display::Lines { .. } => eprintln!("{message}"),
+            Display::Nothing => {}
         }
     }
 

@@ -65,6 +65,8 @@ pub struct Setup<'a> {
     pub checkpoints: Option<Checkpoints>,
     /// Passes after the first.
     pub further: Option<Further<'a>>,
+    /// Rows that are kept and polished at the end.
+    pub polish: Option<usize>,
     /// A model to go on from.
     pub resumed: Option<(Model, Memory)>,
 }
@@ -110,7 +112,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     let bootstrap = args.bootstrap_rows(BOOTSTRAP_ROWS);
     let inference =
         Settings { max_new: args.max_new, surprise: args.identify == OnOff::On, ..Settings::default() };
-    let mut config = args.config(inference, setup.prior, bootstrap);
+    let mut config = Config { polish: setup.polish, ..args.config(inference, setup.prior, bootstrap) };
     let sample = output.report.is_some().then(|| RowSample::new(names.len(), REPORT_ROWS, args.seed));
     let domain = setup.filter.family().map(describe);
     let mut stream = Minibatches::new(setup.source, setup.filter, args.batch_size as usize, sample);
@@ -177,7 +179,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
             let mut ran = ran.map(|_| ());
             let finish = |ran: &Result<(), Failure>, observer: &Watch<'_>| {
                 if ran.is_ok() && !observer.stopped() && observer.minibatches() > absorbed_before {
-                    engine::finish(&central, &config);
+                    engine::finish_while(&central, &config, &|polishing| observer.polishing(&polishing));
                 }
             };
             finish(&ran, &observer);

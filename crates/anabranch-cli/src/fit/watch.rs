@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anabranch::central::Central;
-use anabranch::engine::{Event, Flow, Observer};
+use anabranch::engine::{Event, Flow, Observer, Polishing};
 use anabranch::family::{AnyFamily, Conjugate};
 use anabranch::posterior::Posterior;
 use anabranch::process::AnyProcess;
@@ -119,6 +119,12 @@ impl<'a> Watch<'a> {
         self.stopped
     }
 
+    /// Shows a round of polishing; the last one, when somebody has asked to stop.
+    pub fn polishing(&self, polishing: &Polishing) -> Flow {
+        self.progress.polishing(polishing);
+        if stop::asked() { Flow::Stop } else { Flow::Continue }
+    }
+
     /// Counts minibatches this way.
     pub fn counting(self, counting: Counting) -> Self {
         Self { counting, ..self }
@@ -175,8 +181,9 @@ impl<'a> Watch<'a> {
             test_log_likelihood: None,
         })?;
         if let Some(checkpoints) = self.checkpoints.as_mut().filter(|checkpoints| checkpoints.due()) {
-            let model = Model { fold: central.checkpoint(), provenance: self.provenance.clone() };
-            checkpoints.save_now(&finalised(model), &central.memory())?;
+            let (fold, memory) = central.state();
+            let model = Model { fold, provenance: self.provenance.clone() };
+            checkpoints.save_now(&finalised(model), &memory)?;
         }
         Ok(())
     }

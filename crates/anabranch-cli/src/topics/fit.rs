@@ -87,6 +87,11 @@ fn refuse(args: &FitArgs) -> Result<(), Failure> {
         return Err(Failure::input("--trace does not go with --model hdp")
             .with_hint("--report shows the topics over time"));
     }
+    if args.polish.is_some() {
+        return Err(
+            Failure::input("--polish goes with mixtures").with_hint("--passes reads the documents again")
+        );
+    }
     if args.passes == 0 {
         return Err(Failure::input("--passes 0 would learn nothing"));
     }

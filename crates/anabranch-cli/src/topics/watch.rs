@@ -95,12 +95,10 @@ impl Watch {
         let Some(saving) = self.saving.as_mut().filter(|saving| saving.last.elapsed() >= saving.every) else {
             return Ok(());
         };
-        let model = TopicModel {
-            fold: central.checkpoint(),
-            vocabulary: self.vocabulary.clone(),
-            provenance: self.provenance.clone(),
-        };
-        model.save_checkpoint(&saving.file, &central.memory())?;
+        let (fold, memory) = central.state();
+        let model =
+            TopicModel { fold, vocabulary: self.vocabulary.clone(), provenance: self.provenance.clone() };
+        model.save_checkpoint(&saving.file, &memory)?;
         saving.last = Instant::now();
         Ok(())
     }

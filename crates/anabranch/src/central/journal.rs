@@ -183,7 +183,7 @@ pub struct Fold<F, P> {
 }
 
 /// Sums of weights that should be equal differ by less than this share.
-const ROUNDING: f64 = 1e-9;
+pub(super) const ROUNDING: f64 = 1e-9;
 
 impl<F: Conjugate, P: Process> Fold<F, P> {
     /// An empty journal.

@@ -1,7 +1,7 @@
-//! The rows that a run remembers: a bounded, uniform sample of all, and the first minibatch whole.
+//! The rows that a run remembers: a bounded, uniform sample of all, and the first ones whole.
 //!
-//! The sample judges merges and splits of components whose data are long gone; the first minibatch is learned from again
-//! when the model is good. Both are bounded, whatever the length of the stream.
+//! The sample judges merges and splits of components whose data are long gone; the first rows, which were learned when the
+//! model knew least, are learned from again when it is good. Both are bounded, whatever the length of the stream.
 
 use std::collections::BTreeMap;
 
@@ -40,16 +40,20 @@ impl<B: Minibatch> Memory<B> {
         B::from_rows(self.sample.rows.values())
     }
 
-    /// The first minibatch, until it has been learned from again.
+    /// The first rows, until they have been learned from again.
     pub fn first(&self) -> Option<&B> {
         self.first.as_ref()
     }
 
-    pub(crate) fn remember_first(&mut self, batch: B) {
-        self.first = Some(batch);
+    /// Adds a minibatch to the first rows.
+    pub(crate) fn keep(&mut self, batch: &B) {
+        match &mut self.first {
+            Some(first) => first.append(batch),
+            None => self.first = Some(batch.clone()),
+        }
     }
 
-    /// The first minibatch has been learned from again.
+    /// The first rows have been learned from again.
     pub fn forget_first(&mut self) {
         self.first = None;
     }

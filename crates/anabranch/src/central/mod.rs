@@ -96,6 +96,12 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
         recorded.map(|mut recorded| std::mem::take(&mut *recorded)).unwrap_or_default()
     }
 
+    /// The fold so far with the rows remembered so far: what a run can go on from.
+    pub fn state(&self) -> (Fold<F, P>, Memory<B>) {
+        // Whoever keeps rows holds this lock until they have joined: both are of one moment.
+        self.remembered(|memory| (self.checkpoint(), memory.clone()))
+    }
+
     /// The rows remembered so far.
     pub fn memory(&self) -> Memory<B> {
         self.remembered(|memory| memory.clone())
@@ -156,6 +162,47 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
     ) -> Result<Absorbed, Void> {
         admission::admit(&self.snapshot(), &increment)?;
         self.join(batch, increment, identification)
+    }
+
+    /// Absorbs an increment of this process, and keeps its rows among the first ones while these are fewer than `most`. When
+    /// they are enough, what they have taught is set aside, to be replaced when they are learned from again.
+    pub(crate) fn join_and_keep(
+        &self,
+        batch: BatchId,
+        rows: &B,
+        increment: Increment,
+        identification: Identification,
+        most: usize,
+    ) -> Result<Absorbed, Void> {
+        self.remembered(|memory| {
+            let keeps = self.holds_first_rows_alone(memory);
+            let outcome = self.join(batch, increment, identification)?;
+            if keeps && outcome.counted {
+                memory.keep(rows);
+                if memory.first().is_some_and(|first| first.n_rows() >= most) {
+                    self.append(&Entry::SetAside)?;
+                }
+            }
+            Ok(outcome)
+        })
+    }
+
+    /// Sets aside what the first rows have taught, if they are all rows so far and it has not been done.
+    pub(crate) fn set_first_aside(&self) {
+        self.remembered(|memory| {
+            if memory.first().is_some() && self.holds_first_rows_alone(memory) {
+                self.append(&Entry::SetAside).expect("setting aside is never void");
+            }
+        });
+    }
+
+    /// Whether the posterior has seen the first rows that are kept and no others, and they have not been set aside.
+    fn holds_first_rows_alone(&self, memory: &Memory<B>) -> bool {
+        let fold = self.fold.lock().expect("no holder of this lock panics");
+        let (seen, kept) = (fold.posterior().mass(), memory.first().map_or(0.0, Minibatch::mass));
+        fold.aside().is_none()
+            && fold.posterior().pass() == 0
+            && (seen - kept).abs() <= journal::ROUNDING * seen
     }
 
     /// Absorbs an increment that was learned from this posterior in this process.

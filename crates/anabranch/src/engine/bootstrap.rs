@@ -42,8 +42,10 @@ where
     super::upkeep::learn_process(central);
     if outlook == Outlook::MoreToCome {
         // What the first rows said without the others is looked at again in the end.
-        central.append(&Entry::SetAside).expect("setting aside is never void");
-        central.remembered(|memory| memory.remember_first(batch.clone()));
+        central.remembered(|memory| memory.keep(&batch));
+        if config.polish.is_none_or(|most| batch.n_rows() >= most) {
+            central.append(&Entry::SetAside).expect("setting aside is never void");
+        }
     }
     let event = Event::after(id, &batch, &central.snapshot(), absorbed);
     Ok(observer.observe(&event, central))

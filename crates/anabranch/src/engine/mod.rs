@@ -21,7 +21,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 pub use bootstrap::bootstrap;
 pub use observer::{Event, Flow, Observer};
-pub use upkeep::{finish, is_due, tend};
+pub use upkeep::{Polishing, finish, finish_while, is_due, tend};
 
 use crate::batch::Minibatch;
 use crate::central::{BatchId, Central};
@@ -63,6 +63,9 @@ pub struct Config<I = Settings> {
     pub bootstrap_rows: usize,
     /// Whether the model is looked after: merges, the prior again, the first rows again. Off, it is the paper's method.
     pub upkeep: bool,
+    /// Rows that are kept and polished at the end: learned from again and again until the model settles. Without, the rows
+    /// of the first minibatch are looked at again.
+    pub polish: Option<usize>,
 }
 
 impl Default for Config {
@@ -85,6 +88,7 @@ impl<I> Config<I> {
             prior: PriorChoice::Estimated,
             bootstrap_rows: 5000,
             upkeep: true,
+            polish: None,
         }
     }
 }
@@ -221,7 +225,11 @@ impl<F: Conjugate, P: Process, I: Inference<F, P>> Shared<'_, F, P, I> {
 
     fn absorb(&self, job: Job<I::Batch>, increment: Increment, events: &Sender<Event>) {
         self.central.remember(job.id, &job.batch);
-        let outcome = self.central.join(job.id, increment, self.config.identification);
+        let identification = self.config.identification;
+        let outcome = match self.config.polish.filter(|_| self.config.upkeep) {
+            Some(most) => self.central.join_and_keep(job.id, &job.batch, increment, identification, most),
+            None => self.central.join(job.id, increment, identification),
+        };
         let outcome = outcome.expect(OWN_INCREMENT);
         self.upkeep.after(self.central, self.config, job.batch.mass());
         let event = Event::after(job.id, &job.batch, &self.central.snapshot(), outcome);

@@ -6,12 +6,12 @@
 
 use std::sync::Mutex;
 
-use super::{Config, minibatch_rng};
+use super::{Config, Flow, minibatch_rng};
 use crate::batch::Minibatch;
-use crate::central::{BatchId, Central, Entry};
+use crate::central::{BatchId, Central, Entry, Fold};
 use crate::family::Conjugate;
 use crate::identify::ComponentId;
-use crate::infer::{Inference, PriorChoice};
+use crate::infer::{Inference, Look, PriorChoice};
 use crate::parallel;
 use crate::posterior::{Evidence, Posterior};
 use crate::process::Process;
@@ -22,8 +22,16 @@ const FIRST_LINE: f64 = 1000.0;
 /// While the stream goes on, a merge must still be right when the data have doubled again.
 const HORIZON: f64 = 2.0;
 
-/// Looks at the first rows, at most, before splits are judged on them.
+/// Looks at the first rows, at most, before splits are judged on them; and in a round of polishing.
 const SETTLING_LOOKS: usize = 10;
+const POLISHING_LOOKS: usize = 20;
+
+/// Shares of sums of weights round by less.
+const ROUNDING: f64 = 1e-9;
+
+/// Rounds of polishing at most, and what one must gain for each row for another one to follow before splits are judged.
+const POLISHING_ROUNDS: usize = 20;
+const ROUND_GAIN: f64 = 3e-3;
 
 /// One at a time.
 #[derive(Debug, Default)]
@@ -66,6 +74,18 @@ pub fn is_due(mass: f64, added: f64) -> bool {
     mass >= FIRST_LINE && lines(mass) != lines(mass - added)
 }
 
+/// How far the polishing of the first rows is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Polishing {
+    /// Rounds so far.
+    pub round: usize,
+    /// Components now.
+    pub components: usize,
+    /// The evidence lower bound for each row, up to terms of the rows alone.
+    pub objective: f64,
+}
+
 /// Looks after the model while the stream goes on: the prior again, merges that stay right when the data have doubled, and
 /// the parameters of the process that are learned. Without upkeep there is nothing to do.
 pub fn tend<F: Conjugate, P: Process, I: Inference<F, P>>(
@@ -86,12 +106,21 @@ pub fn finish<F: Conjugate, P: Process, I: Inference<F, P>>(
     central: &Central<F, P, I::Batch>,
     config: &Config<I>,
 ) {
+    finish_while(central, config, &|_| Flow::Continue);
+}
+
+/// The same, for somebody who looks on: polishing stops after a round when `going_on` says so.
+pub fn finish_while<F: Conjugate, P: Process, I: Inference<F, P>>(
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+    going_on: &(dyn Fn(Polishing) -> Flow + Sync),
+) {
     if !config.upkeep {
         return;
     }
     parallel::on(config.threads, || {
         estimate_prior(&central.snapshot(), central, config);
-        replace_first(central, config);
+        replace_first(central, config, going_on);
         estimate_prior(&central.snapshot(), central, config);
         merge(&central.snapshot(), central, config, 1.0);
         learn_process(central);
@@ -153,6 +182,52 @@ fn splits<F: Conjugate, P: Process, I: Inference<F, P>>(
     found.into_iter().map(|(id, parts)| Entry::Split { id, parts }).collect()
 }
 
+/// The first rows, as they have been remembered, on their way to be learned from again.
+struct SecondLook<'a, F, P, I: Inference<F, P>>
+where
+    F: Conjugate,
+    P: Process,
+{
+    central: &'a Central<F, P, I::Batch>,
+    config: &'a Config<I>,
+    first: I::Batch,
+    /// What they say today.
+    evidence: Vec<(ComponentId, Evidence)>,
+    workspace: I::Workspace,
+}
+
+impl<F: Conjugate, P: Process, I: Inference<F, P>> SecondLook<'_, F, P, I> {
+    fn entry(&self) -> Entry<F, P> {
+        Entry::Replace { mass: self.first.mass(), evidence: self.evidence.clone() }
+    }
+
+    /// The fold as it would be if they said what they say today.
+    fn trial(&self) -> Fold<F, P> {
+        let mut trial = self.central.checkpoint();
+        let replaced = trial.apply(&self.entry());
+        debug_assert!(replaced.is_ok(), "{replaced:?}");
+        trial
+    }
+
+    fn look(&mut self, posterior: &Posterior<F, P>, look: Look) {
+        self.evidence = self.config.inference.look_again(posterior, &self.first, look, &mut self.workspace);
+    }
+
+    /// Looks again until no component gains or loses a row, so many times at most.
+    fn settle(&mut self, looks: usize) -> Fold<F, P> {
+        let mut trial = self.trial();
+        for ix in 0..looks {
+            let before = std::mem::take(&mut self.evidence);
+            self.look(trial.posterior(), if ix == 0 { Look::Everywhere } else { Look::WherePossible });
+            trial = self.trial();
+            if counts_agree(&before, &self.evidence) {
+                break;
+            }
+        }
+        trial
+    }
+}
+
 /// Whether no component gained or lost a row between two looks.
 fn counts_agree(before: &[(ComponentId, Evidence)], after: &[(ComponentId, Evidence)]) -> bool {
     let count = |evidence: &Evidence| evidence.labels.expected_count;
@@ -162,47 +237,65 @@ fn counts_agree(before: &[(ComponentId, Evidence)], after: &[(ComponentId, Evide
     before.len() == after.len() && before.iter().zip(after).all(near)
 }
 
-/// Looks at the first rows again, as they have been remembered, and once more with the prior and the merges that follow
-/// from it. What they said at first is replaced by what they say in the end.
+/// Looks at the first rows again, with the prior, the merges and the splits that follow from it; again and again where
+/// they are polished. What they said at first is replaced by what they say in the end.
 fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
     central: &Central<F, P, I::Batch>,
     config: &Config<I>,
+    going_on: &(dyn Fn(Polishing) -> Flow + Sync),
 ) {
+    central.set_first_aside();
     let Some(first) = central.remembered(|memory| memory.first().cloned()) else { return };
-    let workspace = &mut I::Workspace::default();
-    let replace = |evidence: Vec<_>| Entry::Replace { mass: first.mass(), evidence };
-    let mut evidence = config.inference.look_again(&central.snapshot(), &first, workspace);
-    let replaced = |evidence: &Vec<_>| {
-        let mut trial = central.checkpoint();
-        let replaced = trial.apply(&replace(evidence.clone()));
-        debug_assert!(replaced.is_ok(), "{replaced:?}");
-        trial
-    };
-    let trial = replaced(&evidence);
-    estimate_prior(trial.posterior(), central, config);
-    merge(trial.posterior(), central, config, 1.0);
-    let mut trial = replaced(&evidence);
+    if central.checkpoint().aside().is_none() {
+        // Others have joined among them, whose rows are not here: what these taught cannot be told apart any more.
+        central.remembered(|memory| memory.forget_first());
+        return;
+    }
     // Where the first rows are most of the data, they show more than the sample.
-    let most = 2.0 * first.mass() >= trial.posterior().mass();
-    for _ in 0..if most { SETTLING_LOOKS } else { 0 } {
+    let share = first.mass() / central.snapshot().mass();
+    let (most, all) = (share >= 0.5, share >= 1.0 - ROUNDING);
+    let (rounds, looks) = match (config.polish, most) {
+        (Some(_), _) => (POLISHING_ROUNDS, POLISHING_LOOKS),
+        (None, true) => (1, SETTLING_LOOKS),
+        (None, false) => (1, 0),
+    };
+    let workspace = I::Workspace::default();
+    let mut second = SecondLook { central, config, first, evidence: Vec::new(), workspace };
+    second.look(&central.snapshot(), Look::Everywhere);
+    let mut objective = f64::NEG_INFINITY;
+    for round in 1..=rounds {
+        let trial = second.trial();
+        estimate_prior(trial.posterior(), central, config);
+        merge(trial.posterior(), central, config, 1.0);
         // Parts are judged against what the whole holds: that has to be what the rows say today.
-        let next = config.inference.look_again(trial.posterior(), &first, workspace);
-        let settled = counts_agree(&evidence, &next);
-        evidence = next;
-        trial = replaced(&evidence);
-        if settled {
+        let mut trial = second.settle(looks);
+        let now = trial.posterior().objective() / trial.posterior().mass();
+        let gained = now - std::mem::replace(&mut objective, now);
+        let components = trial.posterior().components().len();
+        let polishing = config.polish.map(|_| Polishing { round, components, objective });
+        let flow = polishing.map_or(Flow::Continue, going_on);
+        if round < rounds && gained > ROUND_GAIN && flow == Flow::Continue {
+            continue;
+        }
+        let mut split = false;
+        for entry in splits(trial.posterior(), central, config, most.then_some(&second.first)) {
+            if trial.apply(&entry).is_err() {
+                continue;
+            }
+            if central.append(&entry).is_err() {
+                // Not proper without what the first rows say today: then no more is split.
+                trial = second.trial();
+                break;
+            }
+            split = true;
+        }
+        second.look(trial.posterior(), Look::Everywhere);
+        // Parts of what the kept rows said are a look away from being right; of what is gone they are an estimate, made once.
+        if !split || !all || flow == Flow::Stop {
             break;
         }
     }
-    for entry in splits(trial.posterior(), central, config, most.then_some(&first)) {
-        if trial.apply(&entry).is_ok() && central.append(&entry).is_err() {
-            // Not proper without what the first rows say today: then nothing is split.
-            trial = replaced(&evidence);
-            break;
-        }
-    }
-    evidence = config.inference.look_again(trial.posterior(), &first, workspace);
-    let replaced = central.append(&replace(evidence));
+    let replaced = central.append(&second.entry());
     debug_assert!(replaced.is_ok(), "{replaced:?}");
     central.remembered(|memory| memory.forget_first());
 }

@@ -59,7 +59,7 @@ pub(super) struct Ascent<'a, F: Family, P: Process> {
 impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
     /// Builds the features once and assigns the rows to the known components.
     pub(super) fn start(posterior: &'a Posterior<F, P>, batch: &'a Batch, memory: &'a mut Workspace) -> Self {
-        fill_features(posterior.family(), batch, memory);
+        fill_features(posterior.family(), batch, &mut memory.features);
         memory.phi.clear();
         memory.ln_weights.clear();
         let mut columns = std::mem::take(&mut memory.columns);
@@ -441,6 +441,13 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         removed
     }
 
+    /// The labels by the positions of known components in the posterior. Only while no column is new.
+    pub(super) fn labels_of_known(&self) -> Labels {
+        let mut labels = self.memory.labels.clone();
+        labels.rename(&self.columns.iter().map(|column| column.known).collect::<Vec<_>>());
+        labels
+    }
+
     /// The evidence of every column, from the very responsibilities that the sums were made of.
     pub(super) fn export(self) -> Increment {
         let (k, f) = (self.columns.len(), self.n_features());
@@ -483,11 +490,12 @@ fn farthest(sums: &[f64], anchor: &[f64], phi: &[f64]) -> f64 {
     moved.fold(0.0, |most: f64, square| if square <= most || most.is_nan() { most } else { square }).sqrt()
 }
 
-fn fill_features<F: Family>(family: &F, batch: &Batch, memory: &mut Workspace) {
+/// Writes `T(x)` of each row.
+pub(super) fn fill_features<F: Family>(family: &F, batch: &Batch, features: &mut Vec<f64>) {
     let f = family.n_features();
-    memory.features.resize(batch.n_rows() * f, 0.0);
+    features.resize(batch.n_rows() * f, 0.0);
     let values = batch.values().chunks(ROWS * batch.dimensions().max(1));
-    parallel::each(values.zip(memory.features.chunks_mut(ROWS * f)), 1, |(rows, out)| {
+    parallel::each(values.zip(features.chunks_mut(ROWS * f)), 1, |(rows, out)| {
         for (row, out) in rows.chunks_exact(batch.dimensions()).zip(out.chunks_exact_mut(f)) {
             family.features(row, out);
         }

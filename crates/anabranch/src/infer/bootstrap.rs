@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::ascent::Ascent;
 use super::birth::Births;
-use super::{Increment, Settings, Workspace, birth, upkeep};
+use super::{Increment, Look, Settings, Workspace, birth, look, upkeep};
 use crate::batch::Batch;
 use crate::family::{Family, Partition};
 use crate::identify::ComponentId;
@@ -184,7 +184,7 @@ fn join_rest<F: Family, P: Process>(
         known.map(|(ix, evidence)| Arc::new(Component::new(ComponentId(ix as u64), 0, evidence.clone())));
     let mut posterior = Posterior::prior(found.family.clone(), prior.process().clone());
     posterior.components = components.collect();
-    for (ComponentId(ix), evidence) in upkeep::look_again(&posterior, &rest, workspace) {
+    for (ComponentId(ix), evidence) in look::look_again(&posterior, &rest, Look::Everywhere, workspace) {
         found.increment.new[ix as usize].absorb(&evidence);
     }
     found.increment.mass += rest.mass();

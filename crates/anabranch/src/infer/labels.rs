@@ -31,7 +31,7 @@ const ROWS: usize = 512;
 const TOGETHER: usize = 16;
 
 /// The possible labels of each row. A row has [`MOST`] places, of which it uses the first ones.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Labels {
     components: Vec<u32>,
     probabilities: Vec<f64>,

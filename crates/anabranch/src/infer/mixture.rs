@@ -32,6 +32,8 @@ pub struct Workspace {
     pub(super) names: Vec<Option<usize>>,
     pub(super) statistics: Vec<LabelStatistics>,
     pub(super) sorted: Vec<f64>,
+    /// What was possible when rows were looked at again, piece by piece.
+    pub(super) possible: Vec<Labels>,
 }
 
 /// How the ascent went.
@@ -83,15 +85,4 @@ pub fn infer<F: Family, P: Process>(
         ascent.climb(settings, &mut Vec::new());
     }
     (Increment { familiarity, ..ascent.export() }, report)
-}
-
-/// Learns from one minibatch without opening components: one E-step and one M-step.
-pub(super) fn assign<F: Family, P: Process>(
-    posterior: &Posterior<F, P>,
-    batch: &Batch,
-    workspace: &mut Workspace,
-) -> Increment {
-    let mut ascent = Ascent::start(posterior, batch, workspace);
-    ascent.accumulate();
-    ascent.export()
 }

@@ -7,6 +7,7 @@ mod birth;
 mod bootstrap;
 mod features;
 mod labels;
+mod look;
 mod merge;
 mod mixture;
 mod model;
@@ -56,6 +57,15 @@ impl Default for Settings {
             surprise: true,
         }
     }
+}
+
+/// Which components data are compared with that are looked at again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// With all of them.
+    Everywhere,
+    /// With those that were possible for each datum at the last look everywhere, where the inference remembers them.
+    WherePossible,
 }
 
 /// What a minibatch taught: evidence for components the worker knew, and for components it opened.

@@ -10,7 +10,9 @@ use std::fmt::Debug;
 
 use rand::Rng;
 
-use super::{Bootstrap, Increment, Outlook, PriorChoice, Settings, Workspace, mixture, split, upkeep};
+use super::{
+    Bootstrap, Increment, Look, Outlook, PriorChoice, Settings, Workspace, look, mixture, split, upkeep,
+};
 use crate::batch::{Batch, Minibatch};
 use crate::central::Part;
 use crate::family::{Conjugate, Family};
@@ -77,6 +79,7 @@ pub trait Inference<F: Conjugate, P: Process>: Clone + Debug + Send + Sync + 'st
         &self,
         posterior: &Posterior<F, P>,
         batch: &Self::Batch,
+        look: Look,
         workspace: &mut Self::Workspace,
     ) -> Vec<(ComponentId, Evidence)>;
 }
@@ -135,8 +138,9 @@ impl<F: Family, P: Process> Inference<F, P> for Settings {
         &self,
         posterior: &Posterior<F, P>,
         batch: &Batch,
+        look: Look,
         workspace: &mut Workspace,
     ) -> Vec<(ComponentId, Evidence)> {
-        upkeep::look_again(posterior, batch, workspace)
+        look::look_again(posterior, batch, look, workspace)
     }
 }

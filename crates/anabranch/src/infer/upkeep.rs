@@ -1,17 +1,16 @@
-//! Looking after the model while the stream goes on: the prior again, merges, and the first rows again.
+//! Looking after the model while the stream goes on: the prior again, and merges.
 //!
 //! Nothing here changes a posterior. Each function looks at a snapshot and says what could be better; the engine makes
 //! journal entries of it.
 
 use super::labels::Labels;
 use super::merge::Overlapping;
-use super::{Increment, Workspace, mixture};
 use crate::batch::Batch;
 use crate::family::{Family, Partition};
 use crate::identify::ComponentId;
 use crate::math::special::digamma;
 use crate::parallel;
-use crate::posterior::{Evidence, Posterior};
+use crate::posterior::Posterior;
 use crate::process::Process;
 
 /// Steps of type-II maximum likelihood at a time.
@@ -22,9 +21,6 @@ const MERGE_ROUNDS: usize = 12;
 
 /// Rows whose features are worth a thread.
 const ROWS: usize = 256;
-
-/// Rows that are looked at in one piece.
-const PIECE_ROWS: usize = 2500;
 
 /// The family with its prior estimated anew from the components that are large enough to tell; `None` when they are too
 /// few or the family has no estimate.
@@ -155,25 +151,6 @@ fn labels<F: Family, P: Process>(
     labels
 }
 
-/// What rows that were absorbed long ago say to the posterior of today: evidence for known components alone.
-pub fn look_again<F: Family, P: Process>(
-    posterior: &Posterior<F, P>,
-    rows: &Batch,
-    workspace: &mut Workspace,
-) -> Vec<(ComponentId, Evidence)> {
-    let mut found: Vec<(ComponentId, Evidence)> = Vec::new();
-    for piece in rows.pieces(PIECE_ROWS) {
-        let Increment { existing, .. } = mixture::assign(posterior, &piece, workspace);
-        for (id, evidence) in existing {
-            match found.binary_search_by_key(&id, |(known, _)| *known) {
-                Ok(ix) => found[ix].1.absorb(&evidence),
-                Err(ix) => found.insert(ix, (id, evidence)),
-            }
-        }
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use rand::{RngExt, SeedableRng};
@@ -184,6 +161,7 @@ mod tests {
     use crate::central::{Absorb, BatchId, Entry, Fold};
     use crate::family::{Conjugate, Gaussian};
     use crate::identify::Target;
+    use crate::posterior::Evidence;
     use crate::process::{Bound, Dirichlet, LabelStatistics};
 
     /// Rows around 0 whose labels 0 and 1 were drawn by a coin, and rows around 9 with label 2, all certain.
@@ -234,17 +212,6 @@ mod tests {
         fold.apply(&Entry::Retire { id: ComponentId(1), into: ComponentId(0) }).unwrap();
         assert!(fold.posterior().objective() > before);
         assert!(merges(fold.posterior(), &rows, 1.0).is_empty());
-    }
-
-    #[test]
-    fn rows_looked_at_again_find_their_components() {
-        let (mut fold, rows) = a_cluster_twice_and_another_once();
-        fold.apply(&Entry::Retire { id: ComponentId(1), into: ComponentId(0) }).unwrap();
-        let found = look_again(fold.posterior(), &rows, &mut Workspace::default());
-        let counts: Vec<f64> = found.iter().map(|(_, evidence)| evidence.labels.expected_count).collect();
-        // Clusters nine deviations apart share no row.
-        assert_eq!(found.iter().map(|(id, _)| id.0).collect::<Vec<_>>(), [0, 2]);
-        assert!((counts[0] - 600.0).abs() < 1e-3 && (counts[1] - 300.0).abs() < 1e-3, "{counts:?}");
     }
 
     #[test]

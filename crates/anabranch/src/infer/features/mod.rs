@@ -11,7 +11,7 @@ use rand::Rng;
 
 use self::search::{Variances, births, drop_empty, search};
 use self::state::{State, dot};
-use super::{Bootstrap, Increment, Inference, Outlook, PriorChoice};
+use super::{Bootstrap, Increment, Inference, Look, Outlook, PriorChoice};
 use crate::batch::Batch;
 use crate::family::{Conjugate, LinearGaussian};
 use crate::identify::ComponentId;
@@ -153,7 +153,13 @@ impl Inference<LinearGaussian, Beta> for FeatureSettings {
         merged
     }
 
-    fn look_again(&self, posterior: &Features, batch: &Batch, (): &mut ()) -> Vec<(ComponentId, Evidence)> {
+    fn look_again(
+        &self,
+        posterior: &Features,
+        batch: &Batch,
+        _look: Look,
+        (): &mut (),
+    ) -> Vec<(ComponentId, Evidence)> {
         let mut state = State::start(posterior, batch);
         (0..LOOKS).for_each(|_| state.assign());
         state.export(posterior).existing

@@ -21,7 +21,7 @@ use rand::Rng;
 
 use self::ascent::Ascent;
 use self::corpus::Corpus;
-use super::{Bootstrap, Increment, Inference, Outlook, PriorChoice};
+use super::{Bootstrap, Increment, Inference, Look, Outlook, PriorChoice};
 use crate::documents::Documents;
 use crate::family::Topic;
 use crate::identify::ComponentId;
@@ -300,6 +300,7 @@ impl Inference<Topic, Hierarchical> for TopicSettings {
         &self,
         posterior: &Posterior<Topic, Hierarchical>,
         batch: &Documents,
+        _look: Look,
         _workspace: &mut (),
     ) -> Vec<(ComponentId, Evidence)> {
         let mut found: BTreeMap<ComponentId, Evidence> = BTreeMap::new();
