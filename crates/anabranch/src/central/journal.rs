@@ -185,6 +185,10 @@ pub struct Fold<F, P> {
 /// Sums of weights that should be equal differ by less than this share.
 pub(super) const ROUNDING: f64 = 1e-9;
 
+/// What a part of a split says may differ from rows by this share of the whole: shares of parts are estimates, and the
+/// farther the parts are from each other, the more squares an error of a share moves between them.
+const SMEAR: f64 = 0.02;
+
 impl<F: Conjugate, P: Process> Fold<F, P> {
     /// An empty journal.
     pub fn new(family: F, process: P) -> Self {
@@ -401,7 +405,17 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         for ((id, born), part) in ids.zip(born).zip(parts) {
             pieces.push(whole.part(id, born, part.share, &part.offset, share));
         }
-        if pieces.iter().any(|piece| !self.posterior.family.admits(&piece.evidence().stats)) {
+        // What is to be replaced may be anything that can be computed with; what stays must be like rows.
+        let family = &self.posterior.family;
+        let like_rows = |piece: &Component, share: f64| {
+            let mut lasting = whole.lasting().scaled(SMEAR * share);
+            lasting.absorb(piece.lasting());
+            family.is_possible(&lasting.stats)
+        };
+        let proper = |(piece, part): (&Component, &Part)| {
+            family.admits(&piece.evidence().stats) && like_rows(piece, part.share)
+        };
+        if !pieces.iter().zip(parts).all(proper) {
             return Err(Void::Improper);
         }
         self.next_id += parts.len() as u64 - 1;

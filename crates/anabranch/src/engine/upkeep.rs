@@ -226,6 +226,32 @@ impl<F: Conjugate, P: Process, I: Inference<F, P>> SecondLook<'_, F, P, I> {
         }
         trial
     }
+
+    /// Makes the splits, if the objective rises after the rows have looked at the parts; returns whether.
+    fn split(&mut self, trial: &Fold<F, P>, splits: Vec<Entry<F, P>>) -> bool {
+        let (mut after, mut parted, mut made) = (self.central.checkpoint(), trial.clone(), Vec::new());
+        for entry in splits {
+            // What is not proper without what the first rows say today is left whole.
+            let mut both = (after.clone(), parted.clone());
+            if both.0.apply(&entry).is_ok() && both.1.apply(&entry).is_ok() {
+                (after, parted) = both;
+                made.push(entry);
+            }
+        }
+        if made.is_empty() {
+            return false;
+        }
+        let before = self.evidence.clone();
+        self.look(parted.posterior(), Look::Everywhere);
+        let replaced = after.apply(&self.entry());
+        debug_assert!(replaced.is_ok(), "{replaced:?}");
+        if after.posterior().objective() <= trial.posterior().objective() {
+            self.evidence = before;
+            return false;
+        }
+        made.iter().for_each(|entry| self.central.append(entry).expect("it was tried on the same fold"));
+        true
+    }
 }
 
 /// Whether no component gained or lost a row between two looks.
@@ -268,7 +294,7 @@ fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
         estimate_prior(trial.posterior(), central, config);
         merge(trial.posterior(), central, config, 1.0);
         // Parts are judged against what the whole holds: that has to be what the rows say today.
-        let mut trial = second.settle(looks);
+        let trial = second.settle(looks);
         let now = trial.posterior().objective() / trial.posterior().mass();
         let gained = now - std::mem::replace(&mut objective, now);
         let components = trial.posterior().components().len();
@@ -277,19 +303,11 @@ fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
         if round < rounds && gained > ROUND_GAIN && flow == Flow::Continue {
             continue;
         }
-        let mut split = false;
-        for entry in splits(trial.posterior(), central, config, most.then_some(&second.first)) {
-            if trial.apply(&entry).is_err() {
-                continue;
-            }
-            if central.append(&entry).is_err() {
-                // Not proper without what the first rows say today: then no more is split.
-                trial = second.trial();
-                break;
-            }
-            split = true;
+        let found = splits(trial.posterior(), central, config, most.then_some(&second.first));
+        let split = second.split(&trial, found);
+        if !split {
+            second.look(trial.posterior(), Look::Everywhere);
         }
-        second.look(trial.posterior(), Look::Everywhere);
         // Parts of what the kept rows said are a look away from being right; of what is gone they are an estimate, made once.
         if !split || !all || flow == Flow::Stop {
             break;

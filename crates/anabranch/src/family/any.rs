@@ -85,6 +85,10 @@ impl Conjugate for AnyFamily {
         delegate!(self, family => family.admits(stats))
     }
 
+    fn is_possible(&self, stats: &[f64]) -> bool {
+        delegate!(self, family => family.is_possible(stats))
+    }
+
     fn log_partition(&self, stats: &[f64]) -> f64 {
         delegate!(self, family => family.log_partition(stats))
     }

@@ -15,7 +15,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len, require_positive, require_real};
-use super::frame::are_moments;
+use super::frame::{PRIOR_SHARE, are_moments, scatter_of};
 use super::student_t::StudentT;
 use super::type_two;
 use super::{
@@ -158,6 +158,15 @@ impl Conjugate for Diagonal {
     fn admits(&self, stats: &[f64]) -> bool {
         let (sums, squares) = stats[1..].split_at(self.dimensions());
         are_moments(stats[0], sums, squares)
+    }
+
+    fn is_possible(&self, stats: &[f64]) -> bool {
+        let (sums, squares) = stats[1..].split_at(self.dimensions());
+        let mut columns = self.prior.iter().zip(sums.iter().zip(squares));
+        let wide = |(prior, (sum, square)): (&NormalGamma, (&f64, &f64))| {
+            PRIOR_SHARE * prior.b + 0.5 * scatter_of(stats[0], *sum, *square) > 0.0
+        };
+        self.admits(stats) && columns.all(wide)
     }
 
     fn log_partition(&self, stats: &[f64]) -> f64 {

@@ -10,8 +10,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::DomainError;
 use super::error::{PriorError, REAL_LIMIT, require_len, require_some};
+use super::{DomainError, EMPTY_COUNT};
 use crate::batch::Batch;
 
 /// A shift and a scale per column.
@@ -160,6 +160,14 @@ pub(crate) fn are_moments(count: f64, sums: &[f64], squares: &[f64]) -> bool {
         && sums.iter().all(|sum| sum.abs() <= most_sum)
         && squares.iter().all(|square| square.abs() <= most_square)
 }
+
+/// `Σ(x − x̄)²` of rows with this count, sum and sum of squares: negative where there are no such rows.
+pub(crate) fn scatter_of(count: f64, sum: f64, square: f64) -> f64 {
+    if count <= EMPTY_COUNT { square } else { square - sum / count * sum }
+}
+
+/// Share of the prior that may stand in for squares that are missing.
+pub(crate) const PRIOR_SHARE: f64 = 0.5;
 
 fn into_range(scale: f64) -> f64 {
     scale.clamp(*SCALE_RANGE.start(), *SCALE_RANGE.end())

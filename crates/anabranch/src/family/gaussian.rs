@@ -16,7 +16,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len};
-use super::frame::are_moments;
+use super::frame::{PRIOR_SHARE, are_moments};
 use super::normal_inverse_wishart::{NormalInverseWishart, add_scatter, factor_or_repair};
 use super::profile;
 use super::student_t::StudentT;
@@ -166,6 +166,24 @@ impl Conjugate for Gaussian {
     fn admits(&self, stats: &[f64]) -> bool {
         let (sums, squares) = stats[1..].split_at(self.dimensions());
         are_moments(stats[0], sums, squares)
+    }
+
+    fn is_possible(&self, stats: &[f64]) -> bool {
+        let d = self.dimensions();
+        let (count, (sums, squares)) = (stats[0], stats[1..].split_at(d));
+        self.admits(stats)
+            && with_scratch(2 * packed_len(d), |scratch| {
+                let (scatter, factor) = scratch.split_at_mut(packed_len(d));
+                let mean = |i: usize| if count > EMPTY_COUNT { sums[i] / count } else { 0.0 };
+                for i in 0..d {
+                    let row = row_start(d, i);
+                    for j in i..d {
+                        let ix = row + j - i;
+                        scatter[ix] = PRIOR_SHARE * self.prior.psi[ix] + squares[ix] - mean(i) * sums[j];
+                    }
+                }
+                cholesky::factor(d, scatter, factor).is_some()
+            })
     }
 
     fn log_partition(&self, stats: &[f64]) -> f64 {

@@ -95,6 +95,13 @@ pub trait Conjugate: Clone + std::fmt::Debug + Send + Sync + 'static {
         stats.iter().all(|s| s.is_finite()) && stats[0] >= 0.0
     }
 
+    /// Whether there can be data with these sums, where half of the prior may stand in for squares that are missing. What
+    /// [`Conjugate::admits`] lets pass can be computed with and may yet be far from any data: squares too small for their
+    /// sums look like a component of no width. Evidence that is moved by an estimate passes through here.
+    fn is_possible(&self, stats: &[f64]) -> bool {
+        self.admits(stats)
+    }
+
     /// The log-partition function `A(η₀ + S)`, with the constants of every row: `A(S) − A(0) + Σ log h(x_j)` is the log
     /// marginal likelihood of whole rows in the units of the data, and `∂A/∂S = φ` entry by entry.
     fn log_partition(&self, stats: &[f64]) -> f64;

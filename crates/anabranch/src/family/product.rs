@@ -115,6 +115,10 @@ impl Conjugate for Product {
         self.parts(stats).all(|(block, part)| block.family.admits(part))
     }
 
+    fn is_possible(&self, stats: &[f64]) -> bool {
+        self.parts(stats).all(|(block, part)| block.family.is_possible(part))
+    }
+
     fn log_partition(&self, stats: &[f64]) -> f64 {
         self.parts(stats).map(|(block, part)| block.family.log_partition(part)).sum()
     }

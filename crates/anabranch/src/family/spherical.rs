@@ -17,7 +17,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len, require_positive, require_real};
-use super::frame::are_moments;
+use super::frame::{PRIOR_SHARE, are_moments, scatter_of};
 use super::student_t::StudentT;
 use super::type_two;
 use super::{
@@ -175,6 +175,13 @@ impl Conjugate for Spherical {
         let (sums, square) = stats[1..].split_at(self.dimensions());
         // One sum holds the squares of all columns.
         are_moments(stats[0], sums, &[square[0] / self.dimensions() as f64])
+    }
+
+    fn is_possible(&self, stats: &[f64]) -> bool {
+        let (sums, square) = stats[1..].split_at(self.dimensions());
+        let length = sums.iter().map(|sum| sum * sum).sum::<f64>().sqrt();
+        let within = scatter_of(stats[0], length, square[0]);
+        self.admits(stats) && PRIOR_SHARE * self.prior.b + 0.5 * within > 0.0
     }
 
     fn log_partition(&self, stats: &[f64]) -> f64 {

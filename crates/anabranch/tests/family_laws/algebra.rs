@@ -1,6 +1,8 @@
 //! Laws of the log-partition function: predictive ratios, gradients, sums of increments.
 
-use anabranch::family::{AnyFamily, Categorical, Conjugate, Family, Frame, Gaussian, NormalInverseWishart};
+use anabranch::family::{
+    AnyFamily, Categorical, Conjugate, Diagonal, Family, Frame, Gaussian, NormalGamma, NormalInverseWishart,
+};
 
 use crate::cases::{self, cases, features_of, stats_of};
 
@@ -158,4 +160,26 @@ fn seed_distances_are_those_of_each_family_s_geometry() {
     close(words.seed_distance(&[1.0, 1.0], &[5.0, 5.0]), 0.0);
     close(words.seed_distance(&[1.0, 0.0], &[0.0, 7.0]), 1.0);
     close(words.seed_distance(&[0.0, 0.0], &[0.0, 7.0]), 0.5);
+}
+
+#[test]
+fn sums_of_rows_are_possible_and_those_of_a_cluster_without_width_are_not() {
+    for case in cases() {
+        let stats = case.weighted_stats();
+        assert!(case.family.is_possible(&stats), "{}", case.name);
+        assert!(case.family.is_possible(&vec![0.0; stats.len()]), "{}", case.name);
+        assert!(case.family.is_possible(&features_of(&case.family, &case.rows[0])), "{}: one row", case.name);
+        assert!(!case.family.is_possible(&vec![f64::NAN; stats.len()]), "{}", case.name);
+    }
+    // Two rows at 3 and −3 have squares of 18; a prior that expects a scatter of 2 makes up for 1 of them.
+    let frame = || Frame::identity(1);
+    let prior = NormalInverseWishart::with_diagonal_psi(vec![0.0], 1.0, &[2.0], 3.0);
+    let gaussian = Gaussian::new(frame(), prior).unwrap();
+    let gamma = NormalGamma { mean: 0.0, kappa: 1.0, a: 2.0, b: 1.0 };
+    let diagonal = Diagonal::new(frame(), vec![gamma]).unwrap();
+    for family in [AnyFamily::from(gaussian), AnyFamily::from(diagonal)] {
+        assert!(family.is_possible(&[2.0, 0.0, 18.0]) && family.is_possible(&[2.0, 0.0, -0.99]));
+        assert!(!family.is_possible(&[2.0, 0.0, -1.01]));
+        assert!(family.is_possible(&[2.0, 6.0, 17.01]) && !family.is_possible(&[2.0, 6.0, 16.99]));
+    }
 }
