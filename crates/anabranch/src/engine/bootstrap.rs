@@ -28,22 +28,28 @@ where
     let prior = central.snapshot();
     let outlook =
         if batch.n_rows() < config.bootstrap_rows { Outlook::Everything } else { Outlook::MoreToCome };
-    let learned = parallel::on(config.threads, || {
-        let workspace = &mut I::Workspace::default();
-        config.inference.bootstrap(&prior, &batch, config.prior, outlook, &mut rng, workspace)
+    let (learned, first) = parallel::on(config.threads, || {
+        let learn = || {
+            let workspace = &mut I::Workspace::default();
+            config.inference.bootstrap(&prior, &batch, config.prior, outlook, &mut rng, workspace)
+        };
+        // What is remembered does not depend on what is learned.
+        parallel::both(learn, || {
+            central.remember(id, &batch);
+            (outlook == Outlook::MoreToCome).then(|| batch.clone())
+        })
     });
     if config.prior == PriorChoice::Estimated {
         let entry = Entry::Prior { family: learned.family, process: prior.process().clone() };
         central.append(&entry).expect("a prior is never void");
     }
-    central.remember(id, &batch);
     let absorbed = central.join(id, learned.increment, config.identification);
     let absorbed = absorbed.expect(super::OWN_INCREMENT);
     super::upkeep::learn_process(central);
-    if outlook == Outlook::MoreToCome {
+    if let Some(first) = first {
         // What the first rows said without the others is looked at again in the end.
         central.append(&Entry::SetAside).expect("setting aside is never void");
-        central.remembered(|memory| memory.remember_first(batch.clone()));
+        central.remembered(|memory| memory.remember_first(first));
     }
     let event = Event::after(id, &batch, &central.snapshot(), absorbed);
     Ok(observer.observe(&event, central))

@@ -161,9 +161,14 @@ pub fn look_again<F: Family, P: Process>(
     rows: &Batch,
     workspace: &mut Workspace,
 ) -> Vec<(ComponentId, Evidence)> {
+    let pieces = rows.pieces(PIECE_ROWS);
+    let looked: Vec<Increment> = if parallel::shared() {
+        parallel::map(pieces, |piece| mixture::assign(posterior, &piece, &mut Workspace::default()))
+    } else {
+        pieces.map(|piece| mixture::assign(posterior, &piece, workspace)).collect()
+    };
     let mut found: Vec<(ComponentId, Evidence)> = Vec::new();
-    for piece in rows.pieces(PIECE_ROWS) {
-        let Increment { existing, .. } = mixture::assign(posterior, &piece, workspace);
+    for Increment { existing, .. } in looked {
         for (id, evidence) in existing {
             match found.binary_search_by_key(&id, |(known, _)| *known) {
                 Ok(ix) => found[ix].1.absorb(&evidence),
