@@ -155,9 +155,11 @@ impl Batch {
 
     /// These rows, in this order.
     pub fn select(&self, order: &[usize]) -> Self {
+        let mut values = Vec::with_capacity(order.len() * self.dimensions);
+        order.iter().for_each(|row| values.extend_from_slice(self.row(*row)));
         Self {
             dimensions: self.dimensions,
-            values: order.iter().flat_map(|row| self.row(*row)).copied().collect(),
+            values,
             weights: self.weights.as_ref().map(|weights| order.iter().map(|row| weights[*row]).collect()),
         }
     }

@@ -1,6 +1,7 @@
 //! Loops that several threads share where there are several: the first minibatch, and the end of a run.
 //!
-//! Whoever has threads to spare runs its work [`on`] them; inside, [`each`] and [`map`] divide a loop among them.
+//! Whoever has threads to spare runs its work [`on`] them; inside, [`each`] and [`map`] divide a loop among them
+//! and [`both`] does two things at once.
 //! Outside of a pool, as in the workers of a stream, the same loops run on the calling thread and allocate nothing. No sum's
 //! terms or their order depend on the number of threads: results are the same, bit for bit, on any number.
 
@@ -50,6 +51,14 @@ pub(crate) fn map<T: Send, R: Send>(
     } else {
         items.map(work).collect()
     }
+}
+
+/// Does both, next to each other where there are threads.
+pub(crate) fn both<A: Send, B: Send>(
+    one: impl FnOnce() -> A + Send,
+    other: impl FnOnce() -> B + Send,
+) -> (A, B) {
+    if shared() { rayon::join(one, other) } else { (one(), other()) }
 }
 
 thread_local! {

@@ -11,11 +11,11 @@ use std::cell::Cell;
 
 use anabranch::batch::Batch;
 use anabranch::central::{BatchId, Central};
-use anabranch::family::Gaussian;
+use anabranch::family::{Conjugate, Family, Gaussian};
 use anabranch::identify::Identification;
 use anabranch::infer::{Increment, Outlook, PriorChoice, Settings, Workspace, bootstrap, infer};
-use anabranch::posterior::Posterior;
-use anabranch::process::Dirichlet;
+use anabranch::posterior::{Evidence, Posterior};
+use anabranch::process::{Dirichlet, LabelStatistics};
 use anabranch_testkit::streams::Columns;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -89,32 +89,55 @@ fn minibatch(
     increment
 }
 
-#[test]
-fn a_minibatch_with_nothing_new_allocates_the_increment_and_the_density_of_the_prior() {
-    let (central, batch) = learned();
-    let posterior = central.snapshot();
-    let mut workspace = Workspace::default();
-    minibatch(&posterior, &batch, &mut workspace);
-    let (allocated, increment) = allocations(|| minibatch(&posterior, &batch, &mut workspace));
-    let components = increment.existing.len() as u64;
-    assert!(components > 1);
-    // The evidence of each component leaves the worker and cannot be reused.
-    let beside = allocated - components;
-    println!("{allocated} allocations: {components} of evidence, {beside} beside it");
-    assert!(beside <= MOST_BESIDE_THE_EVIDENCE, "{beside} allocations beside the {components} of evidence");
-
-    // As many for eight times the rows: no allocation belongs to a row.
-    let batches: Vec<Batch> = (0..8).map(|_| batch.clone()).collect();
-    let values = batches.iter().flat_map(|batch| batch.values()).copied().collect();
-    let larger = Batch::new(COLUMNS, values).unwrap();
-    minibatch(&posterior, &larger, &mut workspace);
-    let (for_more_rows, _) = allocations(|| minibatch(&posterior, &larger, &mut workspace));
-    assert_eq!(for_more_rows, allocated);
+/// More components than the E-step looks at one by one, in more columns, and a minibatch of rows of some of them.
+fn many() -> (Central<Gaussian, Dirichlet>, Batch) {
+    const MANY: usize = 450;
+    const MORE_COLUMNS: usize = 10;
+    const ROWS_EACH: usize = 20;
+    // The rows of each cluster in turn, around a centre that is far from the others.
+    let value = |ix: usize, j: usize| {
+        let (centre, noise) = (ix / ROWS_EACH * (j + 7), ix * (j + 3));
+        60.0 * (0.37 * centre as f64).sin() + (1.7 * noise as f64).sin()
+    };
+    let values = (0..MANY * ROWS_EACH).flat_map(|ix| (0..MORE_COLUMNS).map(move |j| value(ix, j)));
+    let rows = Batch::new(MORE_COLUMNS, values.collect()).unwrap();
+    let family = Gaussian::from_rows(&rows).unwrap();
+    let mut features = vec![0.0; family.n_features()];
+    let mut new = vec![Evidence::empty(family.n_features()); MANY];
+    for (ix, row) in rows.rows().enumerate() {
+        let mut labels = LabelStatistics::default();
+        labels.observe(1.0, 1.0);
+        family.features(row, &mut features);
+        new[ix / ROWS_EACH].absorb(&Evidence { stats: features.clone(), labels });
+    }
+    let increment = Increment { base: 0, mass: rows.mass(), familiarity: None, existing: vec![], new };
+    let central = Central::new(family, process());
+    central.absorb(BatchId(0), increment, Identification::Optimal).unwrap();
+    (central, rows.head(256))
 }
 
-/// The list of evidence, which leaves with it; and the density of the prior that births ask for: an empty row of
-/// statistics, the density itself, the two rows of its frame, a mean and a factor.
-const MOST_BESIDE_THE_EVIDENCE: u64 = 7;
+#[test]
+fn a_minibatch_with_nothing_new_allocates_the_increment_alone() {
+    for (central, batch) in [learned(), many()] {
+        let posterior = central.snapshot();
+        let mut workspace = Workspace::default();
+        minibatch(&posterior, &batch, &mut workspace);
+        let (allocated, increment) = allocations(|| minibatch(&posterior, &batch, &mut workspace));
+        let components = increment.existing.len() as u64;
+        println!("{allocated} allocations for {components} of {}", posterior.components().len());
+        assert!(components > 1);
+        // The evidence of each component, and the list of it.
+        assert_eq!(allocated, components + 1);
+
+        // As many for eight times the rows: no allocation belongs to a row.
+        let batches: Vec<Batch> = (0..8).map(|_| batch.clone()).collect();
+        let values = batches.iter().flat_map(|batch| batch.values()).copied().collect();
+        let larger = Batch::new(batch.dimensions(), values).unwrap();
+        minibatch(&posterior, &larger, &mut workspace);
+        let (for_more_rows, _) = allocations(|| minibatch(&posterior, &larger, &mut workspace));
+        assert_eq!(for_more_rows, allocated);
+    }
+}
 
 #[test]
 fn joining_allocates_for_each_component_that_changed() {

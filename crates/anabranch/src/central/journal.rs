@@ -431,6 +431,7 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         for component in &mut self.posterior.components {
             *component = Arc::new(component.under_new_prior());
         }
+        self.posterior.nothing = Arc::new(self.posterior.nothing.under_new_prior());
         self.posterior.family = Arc::new(family);
         self.posterior.process = process;
         self.posterior.version += 1;

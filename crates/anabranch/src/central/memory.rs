@@ -46,10 +46,10 @@ impl<B: Minibatch> Memory<B> {
     }
 
     /// Adds a minibatch to the first rows.
-    pub(crate) fn keep(&mut self, batch: &B) {
+    pub(crate) fn keep(&mut self, batch: B) {
         match &mut self.first {
-            Some(first) => first.append(batch),
-            None => self.first = Some(batch.clone()),
+            Some(first) => first.append(&batch),
+            None => self.first = Some(batch),
         }
     }
 

@@ -178,7 +178,7 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
             let keeps = self.holds_first_rows_alone(memory);
             let outcome = self.join(batch, increment, identification)?;
             if keeps && outcome.counted {
-                memory.keep(rows);
+                memory.keep(rows.clone());
                 if memory.first().is_some_and(|first| first.n_rows() >= most) {
                     self.append(&Entry::SetAside)?;
                 }

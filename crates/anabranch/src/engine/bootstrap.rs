@@ -28,22 +28,29 @@ where
     let prior = central.snapshot();
     let outlook =
         if batch.n_rows() < config.bootstrap_rows { Outlook::Everything } else { Outlook::MoreToCome };
-    let learned = parallel::on(config.threads, || {
-        let workspace = &mut I::Workspace::default();
-        config.inference.bootstrap(&prior, &batch, config.prior, outlook, &mut rng, workspace)
+    let (learned, first) = parallel::on(config.threads, || {
+        let learn = || {
+            let workspace = &mut I::Workspace::default();
+            config.inference.bootstrap(&prior, &batch, config.prior, outlook, &mut rng, workspace)
+        };
+        // What is remembered does not depend on what is learned.
+        parallel::both(learn, || {
+            central.remember(id, &batch);
+            (outlook == Outlook::MoreToCome).then(|| batch.clone())
+        })
     });
     if config.prior == PriorChoice::Estimated {
         let entry = Entry::Prior { family: learned.family, process: prior.process().clone() };
         central.append(&entry).expect("a prior is never void");
     }
-    central.remember(id, &batch);
     let absorbed = central.join(id, learned.increment, config.identification);
     let absorbed = absorbed.expect(super::OWN_INCREMENT);
     super::upkeep::learn_process(central);
-    if outlook == Outlook::MoreToCome {
+    if let Some(first) = first {
         // What the first rows said without the others is looked at again in the end.
-        central.remembered(|memory| memory.keep(&batch));
-        if config.polish.is_none_or(|most| batch.n_rows() >= most) {
+        let rows = first.n_rows();
+        central.remembered(|memory| memory.keep(first));
+        if config.polish.is_none_or(|most| rows >= most) {
             central.append(&Entry::SetAside).expect("setting aside is never void");
         }
     }

@@ -27,6 +27,7 @@ use super::{
 use crate::batch::Batch;
 use crate::math::cholesky::{self, packed_len, row_start, with_scratch};
 use crate::math::special::{LN_2PI, ln_multigamma, multi_digamma};
+use crate::parallel;
 
 /// A Gaussian with unknown mean and unknown full covariance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -177,9 +178,8 @@ impl Conjugate for Gaussian {
                 let mean = |i: usize| if count > EMPTY_COUNT { sums[i] / count } else { 0.0 };
                 for i in 0..d {
                     let row = row_start(d, i);
-                    for j in i..d {
-                        let ix = row + j - i;
-                        scatter[ix] = PRIOR_SHARE * self.prior.psi[ix] + squares[ix] - mean(i) * sums[j];
+                    for (ix, sum) in (row..).zip(&sums[i..]) {
+                        scatter[ix] = PRIOR_SHARE * self.prior.psi[ix] + squares[ix] - mean(i) * sum;
                     }
                 }
                 cholesky::factor(d, scatter, factor).is_some()
@@ -331,18 +331,21 @@ impl Family for Gaussian {
         let mut precision = vec![0.0; packed_len(d)];
         let mut pull = vec![0.0; d];
         let mut ln_determinants = 0.0;
-        let mut posteriors = Vec::with_capacity(components.len());
-        for stats in components {
+        let posteriors = parallel::map(components.iter(), |stats| {
             self.with_posterior(stats, |posterior, mean, row, factor| {
                 cholesky::invert_from_factor(d, factor, row);
                 factor.iter_mut().for_each(|entry| *entry *= posterior.dof);
                 cholesky::multiply_symmetric(d, factor, mean, row);
-                precision.iter_mut().zip(&*factor).for_each(|(sum, entry)| *sum += entry / n);
-                pull.iter_mut().zip(&*row).for_each(|(sum, value)| *sum += value / n);
-                ln_determinants += multi_digamma(d, 0.5 * posterior.dof) + d as f64 * std::f64::consts::LN_2
+                let ln_determinant = multi_digamma(d, 0.5 * posterior.dof)
+                    + d as f64 * std::f64::consts::LN_2
                     - posterior.ln_determinant;
-                posteriors.push((posterior.kappa, mean.to_vec(), factor.to_vec()));
-            });
+                (posterior.kappa, mean.to_vec(), row.to_vec(), factor.to_vec(), ln_determinant)
+            })
+        });
+        for (_, _, pulled, factor, ln_determinant) in &posteriors {
+            precision.iter_mut().zip(factor).for_each(|(sum, entry)| *sum += entry / n);
+            pull.iter_mut().zip(pulled).for_each(|(sum, value)| *sum += value / n);
+            ln_determinants += ln_determinant;
         }
         let mut covariance = vec![0.0; packed_len(d)];
         let ln_determinant = cholesky::factor(d, &precision, &mut covariance)?;
@@ -354,7 +357,7 @@ impl Family for Gaussian {
         }
         let mut spread = 0.0;
         let mut product = vec![0.0; d];
-        for (kappa, own, precision) in &posteriors {
+        for (kappa, own, _, precision, _) in &posteriors {
             let away: Vec<f64> = own.iter().zip(&mean).map(|(own, mean)| own - mean).collect();
             cholesky::multiply_symmetric(d, precision, &away, &mut product);
             spread += (away.iter().zip(&product).map(|(a, b)| a * b).sum::<f64>() + d as f64 / kappa) / n;

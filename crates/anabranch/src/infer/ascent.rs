@@ -32,10 +32,10 @@ use crate::process::{LabelStatistics, Process};
 const CONVERGED: f64 = 1e-3;
 
 /// Columns that are worth a thread.
-const COLUMNS: usize = 8;
+const COLUMNS: usize = 2;
 
 /// Rows whose features are computed at a time.
-const ROWS: usize = 512;
+const ROWS: usize = 128;
 
 /// A component as the ascent sees it.
 #[derive(Clone, Debug)]
@@ -62,6 +62,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         fill_features(posterior.family(), batch, &mut memory.features);
         memory.phi.clear();
         memory.ln_weights.clear();
+        memory.places.clear();
         let mut columns = std::mem::take(&mut memory.columns);
         columns.clear();
         let family = posterior.family();
@@ -70,13 +71,18 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             if mass > 0.0 {
                 let log_partition = component.expectation(family).log_partition;
                 memory.ln_weights.push(digamma(mass));
+                memory.places.push(ix);
                 columns.push(Column { known: Some(ix), mass, log_partition });
             }
         }
         let components = columns.iter().filter_map(|column| Some(&*posterior.components()[column.known?]));
         let skipped = Screen::suits(columns.len(), family) && {
-            let known: Vec<Known<'_>> = components.clone().zip(memory.ln_weights.iter().copied()).collect();
-            memory.screen.assign(&mut memory.labels, &memory.features, &known, family)
+            let known = Known {
+                components: posterior.components(),
+                places: &memory.places,
+                ln_weights: &memory.ln_weights,
+            };
+            memory.screen.assign(&mut memory.labels, &memory.features, known, family)
         };
         if !skipped {
             components.for_each(|component| memory.phi.extend_from_slice(&component.expectation(family).phi));
@@ -493,7 +499,13 @@ fn farthest(sums: &[f64], anchor: &[f64], phi: &[f64]) -> f64 {
 /// Writes `T(x)` of each row.
 pub(super) fn fill_features<F: Family>(family: &F, batch: &Batch, features: &mut Vec<f64>) {
     let f = family.n_features();
-    features.resize(batch.n_rows() * f, 0.0);
+    let len = batch.n_rows() * f;
+    if features.capacity() < len {
+        // Fresh from the system it is zero already: whoever fills a part of it first touches it.
+        *features = Vec::new();
+        *features = vec![0.0; len];
+    }
+    features.resize(len, 0.0);
     let values = batch.values().chunks(ROWS * batch.dimensions().max(1));
     parallel::each(values.zip(features.chunks_mut(ROWS * f)), 1, |(rows, out)| {
         for (row, out) in rows.chunks_exact(batch.dimensions()).zip(out.chunks_exact_mut(f)) {

@@ -30,6 +30,15 @@ const PRODUCTS: usize = 32_768;
 /// Rows that are looked at at a time.
 const ROWS: usize = 1024;
 
+/// Rows that are embedded at a time.
+const EMBEDDED: usize = 256;
+
+/// Twice the distance, squared; and more than squared distances round.
+const TWICE_AS_FAR: f64 = 4.0 + 1e-6;
+
+/// Centres whose means are worth a thread's look at all points.
+const LEAST_CENTRES: usize = 8;
+
 /// Rows for each seed where the stream has changed: the prior that other components led to makes that enough.
 const ROWS_PER_SEED: usize = 16;
 
@@ -67,7 +76,6 @@ pub(super) fn propose<F: Family, P: Process>(
     if max_new == 0 {
         return Births::default();
     }
-    let certain = |row| NovelRow { row, probability: 1.0, component: 0 };
     let (mut novel, max_new): (Vec<NovelRow>, usize) = if must_open {
         ((0..batch.n_rows()).map(certain).collect(), max_new)
     } else if let Some(rows) = settings.surprise.then(|| surprise::unfamiliar_rows(ascent)).flatten() {
@@ -76,13 +84,32 @@ pub(super) fn propose<F: Family, P: Process>(
     } else {
         (novel_rows(ascent, settings.birth_threshold), max_new)
     };
-    let n_components = seed(ascent.posterior().family(), batch, &mut novel, max_new, rng);
+    let family = ascent.posterior().family();
+    let n_components = Seeds::draw(family, batch, &novel, max_new, rng).settle(&mut novel);
+    Births { novel, n_components }
+}
+
+/// A row that no known component explains.
+fn certain(row: usize) -> NovelRow {
+    NovelRow { row, probability: 1.0, component: 0 }
+}
+
+/// Seeds for rows that no component explains, where there is none yet.
+pub(super) fn draw_for_all<F: Family>(family: &F, batch: &Batch, seeds: usize, rng: &mut impl Rng) -> Seeds {
+    let rows: Vec<NovelRow> = (0..batch.n_rows()).map(certain).collect();
+    Seeds::draw(family, batch, &rows, seeds.max(1), rng)
+}
+
+/// The births of all rows around these seeds.
+pub(super) fn births_of_all(seeds: Seeds) -> Births {
+    let mut novel: Vec<NovelRow> = (0..seeds.n_points()).map(certain).collect();
+    let n_components = seeds.settle(&mut novel);
     Births { novel, n_components }
 }
 
 fn novel_rows<F: Family, P: Process>(ascent: &Ascent<'_, F, P>, threshold: f64) -> Vec<NovelRow> {
     let (posterior, family) = (ascent.posterior(), ascent.posterior().family());
-    let prior = family.predictive(&vec![0.0; family.n_features()]);
+    let prior = posterior.nothing().predictive(family);
     let labels = posterior.components().iter().map(|c| &c.evidence().labels);
     let ln_new_mass = posterior.process().new_mass(labels).ln();
     let probability = |ln_new: f64, ln_explained: f64| 1.0 / (1.0 + (ln_explained - ln_new).exp());
@@ -101,47 +128,80 @@ fn novel_rows<F: Family, P: Process>(ascent: &Ascent<'_, F, P>, threshold: f64) 
     novel
 }
 
-/// Draws up to `max_new` seeds, lets them settle, and joins every novel row to its nearest one. Returns their number.
-fn seed<F: Family>(
-    family: &F,
-    batch: &Batch,
-    novel: &mut [NovelRow],
-    max_new: usize,
-    rng: &mut impl Rng,
-) -> usize {
-    if novel.is_empty() {
-        return 0;
+/// Points with the seeds that were drawn among them: all that is random about births.
+pub(super) struct Seeds {
+    points: Vec<f64>,
+    centres: Vec<f64>,
+    /// Coordinates of a point.
+    m: usize,
+}
+
+impl Seeds {
+    /// Draws up to `max_new` seeds among the novel rows.
+    fn draw<F: Family>(
+        family: &F,
+        batch: &Batch,
+        novel: &[NovelRow],
+        max_new: usize,
+        rng: &mut impl Rng,
+    ) -> Self {
+        let m = family.embedding_len();
+        let mut points = vec![0.0; novel.len() * m];
+        let rows = novel.chunks(EMBEDDED).zip(points.chunks_mut(EMBEDDED * m));
+        parallel::each(rows, 1, |(rows, points)| {
+            for (row, point) in rows.iter().zip(points.chunks_exact_mut(m)) {
+                family.embed(batch.row(row.row), point);
+            }
+        });
+        let centres = if novel.is_empty() { Vec::new() } else { draw_seeds(&points, m, max_new, rng) };
+        Self { points, centres, m }
     }
-    let m = family.embedding_len();
-    let mut points = vec![0.0; novel.len() * m];
-    parallel::each(novel.iter().zip(points.chunks_exact_mut(m)), ROWS, |(row, point)| {
-        family.embed(batch.row(row.row), point);
-    });
-    let mut centres = draw_seeds(&points, m, max_new, rng);
-    let mut nearest = Vec::new();
-    for _ in 0..LLOYD_STEPS {
+
+    fn n_points(&self) -> usize {
+        self.points.len() / self.m
+    }
+
+    /// Lets the seeds settle and joins every novel row to its nearest one. Returns their number.
+    fn settle(self, novel: &mut [NovelRow]) -> usize {
+        let Self { points, mut centres, m } = self;
+        let (mut nearest, mut before) = (Vec::new(), Vec::new());
+        if centres.is_empty() {
+            return 0;
+        }
         join_nearest(&points, &centres, m, &mut nearest);
-        move_to_means(&points, &nearest, m, &mut centres);
+        for _ in 0..LLOYD_STEPS {
+            move_to_means(&points, &nearest, m, &mut centres);
+            before.clone_from(&nearest);
+            join_nearest(&points, &centres, m, &mut nearest);
+            // The same rows have the same means, for ever.
+            if before == nearest {
+                break;
+            }
+        }
+        novel.iter_mut().zip(&nearest).for_each(|(row, centre)| row.component = *centre);
+        centres.len() / m
     }
-    join_nearest(&points, &centres, m, &mut nearest);
-    novel.iter_mut().zip(&nearest).for_each(|(row, centre)| row.component = *centre);
-    centres.len() / m
 }
 
 /// k-means++: each further seed with probability proportional to its squared distance to the seeds so far.
 fn draw_seeds(points: &[f64], m: usize, max_new: usize, rng: &mut impl Rng) -> Vec<f64> {
     let n = points.len() / m;
     let mut distance = vec![f64::INFINITY; n];
+    let mut nearest = vec![0; n];
     let mut sums = vec![0.0; n.div_ceil(ROWS)];
-    let mut centres = Vec::new();
+    let (mut centres, mut gaps) = (Vec::new(), Vec::new());
     let mut next = rng.random_range(0..n);
-    for _ in 0..max_new.min(n) {
+    for ix in 0..max_new.min(n) {
         let seed = &points[next * m..(next + 1) * m];
         centres.extend_from_slice(seed);
-        let blocks = points.chunks(ROWS * m).zip(distance.chunks_mut(ROWS)).zip(&mut sums);
-        parallel::each(blocks, 2, |((points, distance), sum)| {
-            Arch::new().dispatch(Nearer { points, seed, distance });
-            *sum = distance.iter().sum();
+        gaps.resize(ix + 1, 0.0);
+        Arch::new().dispatch(Gaps { centres: &centres, seed, gaps: &mut gaps });
+        let rows = distance.chunks_mut(ROWS).zip(nearest.chunks_mut(ROWS));
+        let blocks = points.chunks(ROWS * m).zip(rows).zip(&mut sums);
+        parallel::each(blocks, 2, |((points, (distance, nearest)), sum)| {
+            if Arch::new().dispatch(Nearer { points, seed, gaps: &gaps, distance, nearest }) {
+                *sum = distance.iter().sum();
+            }
         });
         match draw_from_blocks(&distance, &sums, ROWS, rng) {
             Some(ix) => next = ix,
@@ -151,21 +211,53 @@ fn draw_seeds(points: &[f64], m: usize, max_new: usize, rng: &mut impl Rng) -> V
     centres
 }
 
-/// Lowers each point's squared distance to the nearest seed to that of one more seed.
-struct Nearer<'a> {
-    points: &'a [f64],
+/// The squared distance of each centre to the newest seed.
+struct Gaps<'a> {
+    centres: &'a [f64],
     seed: &'a [f64],
-    distance: &'a mut [f64],
+    gaps: &'a mut [f64],
 }
 
-impl WithSimd for Nearer<'_> {
+impl WithSimd for Gaps<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        for (point, nearest) in self.points.chunks_exact(self.seed.len()).zip(self.distance) {
-            *nearest = nearest.min(squared_distance(simd, point, self.seed));
+        for (centre, gap) in self.centres.chunks_exact(self.seed.len()).zip(self.gaps) {
+            *gap = squared_distance(simd, centre, self.seed);
         }
+    }
+}
+
+/// Lowers each point's squared distance to the nearest seed to that of one more seed; false when none is lowered.
+struct Nearer<'a> {
+    points: &'a [f64],
+    seed: &'a [f64],
+    /// Squared distances from the new seed to all of them, which is the last.
+    gaps: &'a [f64],
+    distance: &'a mut [f64],
+    nearest: &'a mut [u32],
+}
+
+impl WithSimd for Nearer<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> bool {
+        let Self { points, seed, gaps, distance, nearest } = self;
+        let mut lowered = false;
+        let known = distance.iter_mut().zip(nearest);
+        for (point, (distance, nearest)) in points.chunks_exact(seed.len()).zip(known) {
+            // A seed twice as far from the point's seed as the point itself is no nearer to the point.
+            if gaps[*nearest as usize] >= TWICE_AS_FAR * *distance {
+                continue;
+            }
+            let found = squared_distance(simd, point, seed);
+            if found < *distance {
+                (*distance, *nearest, lowered) = (found, gaps.len() as u32 - 1, true);
+            }
+        }
+        lowered
     }
 }
 
@@ -213,15 +305,29 @@ fn position_of(row: &[f64], value: f64) -> usize {
     row[first..].iter().position(|other| *other == value).map_or(0, |ix| first + ix)
 }
 
+/// Moves each centre to the mean of the points that are nearest to it; one without any stays.
 fn move_to_means(points: &[f64], nearest: &[usize], m: usize, centres: &mut [f64]) {
-    let mut counts = vec![0.0; centres.len() / m];
-    let mut sums = vec![0.0; centres.len()];
-    for (point, centre) in points.chunks_exact(m).zip(nearest) {
-        counts[*centre] += 1.0;
-        sums[centre * m..(centre + 1) * m].iter_mut().zip(point).for_each(|(sum, value)| *sum += value);
-    }
-    for (ix, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0.0) {
-        let mean = sums[ix * m..(ix + 1) * m].iter().map(|sum| sum / count);
-        centres[ix * m..(ix + 1) * m].iter_mut().zip(mean).for_each(|(centre, mean)| *centre = mean);
-    }
+    // Threads share the centres, not the points: a sum has the same terms in the same order on any number of them.
+    let at_a_time = (centres.len() / m).div_ceil(parallel::pieces()).max(LEAST_CENTRES);
+    parallel::each(centres.chunks_mut(at_a_time * m).enumerate(), 1, |(piece, centres)| {
+        let (first, k) = (piece * at_a_time, centres.len() / m);
+        parallel::with_buffer(k * (m + 1), |buffer| {
+            buffer.fill(0.0);
+            let (sums, counts) = buffer.split_at_mut(k * m);
+            for (row, centre) in nearest.iter().enumerate() {
+                let ix = centre.wrapping_sub(first);
+                if ix < k {
+                    counts[ix] += 1.0;
+                    let point = &points[row * m..(row + 1) * m];
+                    sums[ix * m..(ix + 1) * m].iter_mut().zip(point).for_each(|(sum, value)| *sum += value);
+                }
+            }
+            let sums = sums.chunks_exact(m).zip(&*counts);
+            for (centre, (sum, count)) in
+                centres.chunks_exact_mut(m).zip(sums).filter(|(_, (_, n))| **n > 0.0)
+            {
+                centre.iter_mut().zip(sum).for_each(|(centre, sum)| *centre = sum / count);
+            }
+        });
+    });
 }

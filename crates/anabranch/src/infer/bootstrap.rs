@@ -10,10 +10,11 @@
 
 use rand::Rng;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::ascent::Ascent;
-use super::birth::Births;
+use super::birth::{Births, Seeds};
 use super::{Increment, Look, Settings, Workspace, birth, look, upkeep};
 use crate::batch::Batch;
 use crate::family::{Family, Partition};
@@ -130,10 +131,10 @@ pub fn bootstrap<F: Family, P: Process>(
         return Bootstrap { family: prior.family().clone(), increment, rounds: 0, objective: 0.0 };
     }
     let mut best_of = |prior: &Posterior<F, P>, batch: &Batch, tries: Vec<(Start, usize)>| {
-        let seeded: Vec<Seeded> = tries
+        let seeded: Vec<Seeded<'_>> = tries
             .into_iter()
             .map(|(start, seeds)| {
-                seed(prior, batch, settings, Plan { choice, start, outlook, seeds }, rng, workspace)
+                seed(prior, Cow::Borrowed(batch), Plan { choice, start, outlook, seeds }, rng)
             })
             .collect();
         let found = grow_all(prior, seeded, settings, workspace);
@@ -219,7 +220,7 @@ pub(super) fn split_stages<F: Family, P: Process>(
     let seeded = batches.map(|(batch, seeds)| {
         let plan =
             Plan { choice: PriorChoice::Given, start: Start::Prior, outlook: Outlook::Everything, seeds };
-        seed(prior, &batch, settings, plan, rng, workspace)
+        seed(prior, Cow::Owned(batch), plan, rng)
     });
     let seeded = seeded.collect();
     grow_all(prior, seeded, settings, workspace)
@@ -228,7 +229,7 @@ pub(super) fn split_stages<F: Family, P: Process>(
 /// Carries stages out that do not depend on each other.
 fn grow_all<F: Family, P: Process>(
     prior: &Posterior<F, P>,
-    seeded: Vec<Seeded>,
+    seeded: Vec<Seeded<'_>>,
     settings: &Settings,
     workspace: &mut Workspace,
 ) -> Vec<Bootstrap<F>> {
@@ -241,41 +242,45 @@ fn grow_all<F: Family, P: Process>(
     }
 }
 
-/// Rows with the pieces around the seeds that a stage starts from.
-struct Seeded {
+/// Rows with the seeds that a stage starts from.
+struct Seeded<'a> {
     plan: Plan,
-    batch: Batch,
-    births: Births,
+    batch: Cow<'a, Batch>,
+    seeds: Seeds,
 }
 
 /// Draws the seeds of a stage: all that is random about it.
-fn seed<F: Family, P: Process>(
+fn seed<'a, F: Family, P: Process>(
     prior: &Posterior<F, P>,
-    batch: &Batch,
-    settings: &Settings,
+    batch: Cow<'a, Batch>,
     plan: Plan,
     rng: &mut impl Rng,
-    workspace: &mut Workspace,
-) -> Seeded {
-    let settings = Settings { max_new: plan.seeds, ..settings.clone() };
-    let mut births = birth::propose(&Ascent::start(prior, batch, workspace), &settings, rng);
+) -> Seeded<'a> {
+    let seeds = birth::draw_for_all(prior.family(), &batch, plan.seeds, rng);
+    Seeded { plan, batch, seeds }
+}
+
+/// The rows in another order, with the pieces around the seeds.
+fn pieces(batch: &Batch, seeds: Seeds) -> (Batch, Births) {
+    let mut births = birth::births_of_all(seeds);
     // Rows of the same piece stand together: then most components are impossible for most blocks of rows.
     births.novel.sort_by_key(|novel| novel.component);
     let order: Vec<usize> = births.novel.iter().map(|novel| novel.row).collect();
     births.novel.iter_mut().enumerate().for_each(|(ix, novel)| novel.row = ix);
-    Seeded { plan, batch: batch.select(&order), births }
+    (batch.select(&order), births)
 }
 
 /// Carries a stage out.
 fn grow<F: Family, P: Process>(
     prior: &Posterior<F, P>,
-    Seeded { plan: Plan { choice, start, outlook, .. }, batch, births }: Seeded,
+    Seeded { plan: Plan { choice, start, outlook, .. }, batch, seeds }: Seeded<'_>,
     settings: &Settings,
     workspace: &mut Workspace,
 ) -> Bootstrap<F> {
     let mut family = prior.family().clone();
     let least = prior.process().least_count();
     let settings = Settings { max_iterations: ITERATIONS_PER_ROUND, ..settings.clone() };
+    let (batch, births) = pieces(&batch, seeds);
     let batch = &batch;
     let mut ascent = Ascent::start(prior, batch, workspace);
     ascent.open(&births);

@@ -21,11 +21,17 @@ pub(super) const MOST: usize = 8;
 /// Scores that are held at a time: they stay in the cache between the product and the choice.
 const SCORES: usize = 32_768;
 
+/// Rows that are scored at a time, at most: few enough for every thread to have some.
+const MOST_ROWS: usize = 128;
+
 /// Components whose sums are worth a thread's look at all labels.
 const LEAST_COMPONENTS: usize = 4;
 
 /// Rows that are looked at again at a time.
-const ROWS: usize = 512;
+const ROWS: usize = 128;
+
+/// Rows whose labels are counted at a time.
+const COUNTED: usize = 2048;
 
 /// Scores that are compared at a time.
 const TOGETHER: usize = 16;
@@ -82,7 +88,7 @@ impl Labels {
         if k == 0 {
             return;
         }
-        let rows_at_a_time = (SCORES / k).clamp(16, 512);
+        let rows_at_a_time = (SCORES / k).clamp(16, MOST_ROWS);
         let blocks = self.blocks(rows_at_a_time).zip(features.chunks(rows_at_a_time * n_features));
         parallel::each(blocks, 1, |(labels, rows)| {
             parallel::with_buffer(rows.len() / n_features * k, |scores| {
@@ -216,21 +222,39 @@ impl Labels {
 
     /// The same labels by component.
     pub(super) fn by_component(&self, k: usize) -> ByComponent {
+        let blocks = (0..self.used.len()).step_by(COUNTED);
+        let counts = parallel::map(blocks, |first| {
+            let mut counts = vec![0; k];
+            let rows = first..(first + COUNTED).min(self.used.len());
+            rows.flat_map(|row| self.row(row)).for_each(|(ix, _)| counts[ix] += 1);
+            counts
+        });
         let mut ends = vec![0; k + 1];
-        for (ix, _) in self.rows().flatten() {
-            ends[ix + 1] += 1;
-        }
         for ix in 0..k {
-            ends[ix + 1] += ends[ix];
+            ends[ix + 1] = ends[ix] + counts.iter().map(|counts| counts[ix]).sum::<usize>();
         }
         let mut rows = vec![(0, 0.0); ends[k]];
-        let mut next = ends.clone();
-        for (row, labels) in self.rows().enumerate() {
-            for (ix, probability) in labels {
-                rows[next[ix]] = (row as u32, probability);
-                next[ix] += 1;
+        // As in the M-step, threads share the components.
+        let at_a_time = k.div_ceil(parallel::pieces()).max(LEAST_COMPONENTS);
+        let mut left = rows.as_mut_slice();
+        let pieces = (0..k).step_by(at_a_time).map(|first| {
+            let last = (first + at_a_time).min(k);
+            let piece;
+            (piece, left) = std::mem::take(&mut left).split_at_mut(ends[last] - ends[first]);
+            (&ends[first..last], piece)
+        });
+        parallel::each(pieces.enumerate(), 1, |(piece, (starts, out))| {
+            let first = piece * at_a_time;
+            let mut next: Vec<usize> = starts.iter().map(|start| start - starts[0]).collect();
+            for (row, labels) in self.rows().enumerate() {
+                for (ix, probability) in labels {
+                    if let Some(next) = next.get_mut(ix.wrapping_sub(first)) {
+                        out[*next] = (row as u32, probability);
+                        *next += 1;
+                    }
+                }
             }
-        }
+        });
         ByComponent { ends, rows }
     }
 }

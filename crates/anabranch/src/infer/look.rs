@@ -5,11 +5,13 @@
 //! features need not fit into memory at once.
 
 use super::ascent::{Ascent, fill_features};
+use super::labels::Labels;
 use super::{Increment, Look, Workspace};
 use crate::batch::Batch;
 use crate::family::Family;
 use crate::identify::ComponentId;
 use crate::math::special::digamma;
+use crate::parallel;
 use crate::posterior::{Evidence, Posterior};
 use crate::process::{LabelStatistics, Process};
 
@@ -37,13 +39,21 @@ fn look_everywhere<F: Family, P: Process>(
     rows: &Batch,
     workspace: &mut Workspace,
 ) -> Vec<(ComponentId, Evidence)> {
-    let mut found: Vec<(ComponentId, Evidence)> = Vec::new();
-    let mut possible = Vec::with_capacity(rows.n_rows().div_ceil(PIECE_ROWS));
-    for piece in rows.pieces(PIECE_ROWS) {
+    let look = |piece: Batch, workspace: &mut Workspace| {
         let mut ascent = Ascent::start(posterior, &piece, workspace);
         ascent.accumulate();
-        possible.push(ascent.labels_of_known());
-        let Increment { existing, .. } = ascent.export();
+        (ascent.labels_of_known(), ascent.export())
+    };
+    let pieces = rows.pieces(PIECE_ROWS);
+    let looked: Vec<(Labels, Increment)> = if parallel::shared() {
+        parallel::map(pieces, |piece| look(piece, &mut Workspace::default()))
+    } else {
+        pieces.map(|piece| look(piece, workspace)).collect()
+    };
+    let mut found: Vec<(ComponentId, Evidence)> = Vec::new();
+    let mut possible = Vec::with_capacity(looked.len());
+    for (labels, Increment { existing, .. }) in looked {
+        possible.push(labels);
         for (id, evidence) in existing {
             match found.binary_search_by_key(&id, |(known, _)| *known) {
                 Ok(ix) => found[ix].1.absorb(&evidence),

@@ -27,10 +27,10 @@ const PARTNERS: usize = 6;
 const SMALLEST: usize = 12;
 
 /// Pairs that are worth a thread.
-const PAIRS: usize = 16;
+const PAIRS: usize = 4;
 
 /// Components whose partners are looked up in one matrix product.
-const BLOCK: usize = 256;
+const BLOCK: usize = 16;
 
 /// Components with the rows that tell how far they overlap.
 pub(super) struct Overlapping<'a, F, P> {
@@ -90,25 +90,26 @@ impl<F: Family, P: Process> Overlapping<'_, F, P> {
         let f = self.family.n_features();
         let k = self.totals.len() / f;
         let partners = PARTNERS.min(k.saturating_sub(1));
-        let mut pairs = Vec::with_capacity(k * partners);
-        let mut scores = Vec::new();
-        for first in (0..k).step_by(BLOCK) {
+        let blocks = parallel::map((0..k).step_by(BLOCK), |first| {
             let last = (first + BLOCK).min(k);
-            scores.clear();
-            scores.resize((last - first) * k, 0.0);
-            rows_times_parameters(&self.totals[first * f..last * f], self.phi, f, &mut scores);
-            for (own, row) in (first..last).zip(scores.chunks_exact(k)) {
-                let mut others: Vec<usize> = (0..k).filter(|&other| other != own).collect();
-                if partners > 0 && partners < others.len() {
-                    others.select_nth_unstable_by(partners - 1, |a, b| row[*b].total_cmp(&row[*a]));
+            let mut pairs = Vec::with_capacity((last - first) * partners);
+            parallel::with_buffer((last - first) * k, |scores| {
+                rows_times_parameters(&self.totals[first * f..last * f], self.phi, f, scores);
+                for (own, row) in (first..last).zip(scores.chunks_exact(k)) {
+                    let mut others: Vec<usize> = (0..k).filter(|&other| other != own).collect();
+                    if partners > 0 && partners < others.len() {
+                        others.select_nth_unstable_by(partners - 1, |a, b| row[*b].total_cmp(&row[*a]));
+                    }
+                    pairs.extend(others[..partners].iter().map(|&other| Pair {
+                        keep: own.min(other),
+                        end: own.max(other),
+                        gain: 0.0,
+                    }));
                 }
-                pairs.extend(others[..partners].iter().map(|&other| Pair {
-                    keep: own.min(other),
-                    end: own.max(other),
-                    gain: 0.0,
-                }));
-            }
-        }
+            });
+            pairs
+        });
+        let mut pairs: Vec<Pair> = blocks.into_iter().flatten().collect();
         let mut by_size: Vec<usize> = (0..k).collect();
         by_size.sort_by(|a, b| self.totals[a * f].total_cmp(&self.totals[b * f]));
         let smallest = &by_size[..SMALLEST.min(k)];

@@ -22,6 +22,8 @@ pub struct Workspace {
     pub(super) screen: Screen,
     pub(super) sums: Vec<f64>,
     pub(super) ln_weights: Vec<f64>,
+    /// Where the known components that rows can belong to stand in the posterior.
+    pub(super) places: Vec<usize>,
     /// For each column, the sums that its parameters were computed from, its term of the objective there, and whether that was
     /// in the last M-step.
     pub(super) anchors: Vec<f64>,

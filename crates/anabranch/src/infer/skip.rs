@@ -4,6 +4,8 @@
 //! best score after [`LN_NEGLIGIBLE`], the label would be 0 anyway: its score is never computed. All others are computed
 //! exactly, so that the labels are those of the full E-step.
 
+use std::sync::Arc;
+
 use pulp::{Arch, Simd, WithSimd};
 
 use super::labels::Labels;
@@ -32,8 +34,26 @@ pub(super) struct Screen {
     bounds: Vec<f64>,
 }
 
-/// A component that rows may belong to: the component and the logarithm of its weight.
-pub(super) type Known<'a> = (&'a Component, f64);
+/// The components that rows may belong to.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'a> {
+    /// The components of the posterior …
+    pub(super) components: &'a [Arc<Component>],
+    /// … the places of those in question among them …
+    pub(super) places: &'a [usize],
+    /// … and the logarithm of the weight of each of those.
+    pub(super) ln_weights: &'a [f64],
+}
+
+impl<'a> Known<'a> {
+    fn len(self) -> usize {
+        self.places.len()
+    }
+
+    fn component(self, ix: usize) -> &'a Component {
+        &self.components[self.places[ix]]
+    }
+}
 
 impl Screen {
     /// Whether bounds are worth a try for so many components.
@@ -46,7 +66,7 @@ impl Screen {
         &mut self,
         labels: &mut Labels,
         features: &[f64],
-        known: &[Known<'_>],
+        known: Known<'_>,
         family: &F,
     ) -> bool {
         let (k, f, screen_len) = (known.len(), family.n_features(), family.screen_len());
@@ -54,12 +74,7 @@ impl Screen {
             return false;
         }
         self.parameters.clear();
-        for (component, ln_weight) in known {
-            self.parameters.extend_from_slice(component.screen(family));
-            // The first feature is 1.
-            let first = self.parameters.len() - screen_len;
-            self.parameters[first] += ln_weight;
-        }
+        (0..k).for_each(|ix| self.prepare(known, ix, family));
         labels.clear(features.len() / f);
         let at_a_time = (BOUNDS / k).clamp(32, 512);
         for (piece, rows) in features.chunks(at_a_time * f).enumerate() {
@@ -88,14 +103,11 @@ impl Screen {
 
     /// Whether the bounds are likely to rule most components out, judged by a few of both: preparing them all costs more
     /// than the scores that they save where clusters overlap.
-    fn promises<F: Family>(&mut self, features: &[f64], known: &[Known<'_>], family: &F) -> bool {
+    fn promises<F: Family>(&mut self, features: &[f64], known: Known<'_>, family: &F) -> bool {
         let (f, screen_len) = (family.n_features(), family.screen_len());
-        let asked = known.iter().step_by(known.len() / ASKED).map(|(component, ln_weight)| {
-            let mut parameters = component.screen(family).to_vec();
-            parameters[0] += ln_weight;
-            parameters
-        });
-        let asked: Vec<Vec<f64>> = asked.collect();
+        self.parameters.clear();
+        (0..known.len()).step_by(known.len() / ASKED).for_each(|ix| self.prepare(known, ix, family));
+        let asked = self.parameters.chunks_exact(screen_len);
         let n_rows = features.len() / f;
         self.features.resize(screen_len, 0.0);
         let (mut needed, mut rows) = (0, 0);
@@ -103,20 +115,28 @@ impl Screen {
             let x = &features[row * f..(row + 1) * f];
             let cut = Arch::new().dispatch(Best { x, known, family }) + LN_NEGLIGIBLE;
             family.screen_features(x, &mut self.features);
-            let bound = |parameters: &Vec<f64>| -> f64 {
+            let bound = |parameters: &[f64]| -> f64 {
                 parameters.iter().zip(&self.features).map(|(a, b)| a * b).sum()
             };
-            needed += asked.iter().filter(|parameters| bound(parameters) >= cut).count();
+            needed += asked.clone().filter(|parameters| bound(parameters) >= cut).count();
             rows += 1;
         }
         needed as f64 <= MOST_COMPUTED * (rows * asked.len()) as f64
+    }
+
+    /// Adds the parameters of the bound of one component, with its weight.
+    fn prepare<F: Family>(&mut self, known: Known<'_>, ix: usize, family: &F) {
+        let first = self.parameters.len();
+        self.parameters.extend_from_slice(known.component(ix).screen(family));
+        // The first feature is 1.
+        self.parameters[first] += known.ln_weights[ix];
     }
 }
 
 /// The best score of a row.
 struct Best<'a, F> {
     x: &'a [f64],
-    known: &'a [Known<'a>],
+    known: Known<'a>,
     family: &'a F,
 }
 
@@ -126,8 +146,8 @@ impl<F: Family> WithSimd for Best<'_, F> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> f64 {
         let mut best = f64::NEG_INFINITY;
-        for known in self.known {
-            best = best.max(score(simd, self.x, known, self.family));
+        for ix in 0..self.known.len() {
+            best = best.max(score(simd, self.x, self.known, ix, self.family));
         }
         best
     }
@@ -140,7 +160,7 @@ struct Refine<'a, F> {
     rows: &'a [f64],
     /// The first of these rows.
     first: usize,
-    known: &'a [Known<'a>],
+    known: Known<'a>,
     family: &'a F,
 }
 
@@ -155,13 +175,13 @@ impl<F: Family> WithSimd for Refine<'_, F> {
         for (ix, (x, bounds)) in rows.chunks_exact(f).zip(bounds.chunks_exact_mut(k)).enumerate() {
             let highest = max_of(bounds);
             let best = bounds.iter().position(|bound| *bound == highest).unwrap_or(0);
-            let mut cut = score(simd, x, &known[best], family) + LN_NEGLIGIBLE - ROUNDING;
-            for (bound, known) in bounds.iter_mut().zip(known) {
+            let mut cut = score(simd, x, known, best, family) + LN_NEGLIGIBLE - ROUNDING;
+            for (ix, bound) in bounds.iter_mut().enumerate() {
                 if *bound < cut {
                     *bound = f64::NEG_INFINITY;
                     continue;
                 }
-                *bound = score(simd, x, known, family);
+                *bound = score(simd, x, known, ix, family);
                 cut = cut.max(*bound + LN_NEGLIGIBLE - ROUNDING);
                 computed += 1;
             }
@@ -173,8 +193,8 @@ impl<F: Family> WithSimd for Refine<'_, F> {
 
 /// The exact score of a row. A function, because a closure here would not be compiled for the registers of the machine.
 #[inline(always)]
-fn score<S: Simd, F: Family>(simd: S, x: &[f64], (component, ln_weight): &Known<'_>, family: &F) -> f64 {
-    dot(simd, x, &component.expectation(family).phi) + ln_weight
+fn score<S: Simd, F: Family>(simd: S, x: &[f64], known: Known<'_>, ix: usize, family: &F) -> f64 {
+    dot(simd, x, &known.component(ix).expectation(family).phi) + known.ln_weights[ix]
 }
 
 #[cfg(test)]
@@ -192,7 +212,7 @@ mod tests {
     const D: usize = 10;
 
     /// Clusters whose centres lie within `spread`, twenty rows each, and rows from some of them.
-    fn clusters(k: usize, spread: f64) -> (Gaussian, Vec<Component>, Vec<f64>) {
+    fn clusters(k: usize, spread: f64) -> (Gaussian, Vec<Arc<Component>>, Vec<f64>) {
         let rng = &mut Xoshiro256PlusPlus::seed_from_u64(5);
         let centres: Vec<f64> = (0..k * D).map(|_| rng.random_range(-spread..spread)).collect();
         let mut row = |cluster: usize| -> Vec<f64> {
@@ -209,7 +229,7 @@ mod tests {
                 evidence.stats.iter_mut().zip(&features).for_each(|(sum, value)| *sum += value);
                 evidence.labels.observe(0.99, 1.0);
             }
-            Component::new(ComponentId(cluster as u64), 1, evidence)
+            Arc::new(Component::new(ComponentId(cluster as u64), 1, evidence))
         });
         let components = components.collect();
         let of_rows = rows.chunks_exact(D).flat_map(|row| {
@@ -224,13 +244,13 @@ mod tests {
     fn labels_are_those_of_the_full_step() {
         let (family, components, features) = clusters(600, 30.0);
         let f = family.n_features();
-        let known: Vec<Known<'_>> =
-            components.iter().enumerate().map(|(ix, c)| (c, -(ix as f64) * 0.01)).collect();
+        let ln_weights: Vec<f64> = (0..600).map(|ix| -f64::from(ix) * 0.01).collect();
+        let places: Vec<usize> = (0..600).collect();
+        let known = Known { components: &components, places: &places, ln_weights: &ln_weights };
         let mut screened = Labels::default();
-        assert!(Screen::default().assign(&mut screened, &features, &known, &family), "few scores are needed");
+        assert!(Screen::default().assign(&mut screened, &features, known, &family), "few scores are needed");
         let mut all = Labels::default();
         let phi: Vec<f64> = components.iter().flat_map(|c| c.expectation(&family).phi.clone()).collect();
-        let ln_weights: Vec<f64> = known.iter().map(|(_, weight)| *weight).collect();
         all.assign(&features, &phi, &ln_weights, f);
         for row in 0..300 {
             let mut found: Vec<_> = screened.row(row).collect();
@@ -248,7 +268,8 @@ mod tests {
     #[test]
     fn where_everything_overlaps_nothing_is_saved() {
         let (family, components, features) = clusters(600, 0.5);
-        let known: Vec<Known<'_>> = components.iter().map(|c| (c, 0.0)).collect();
-        assert!(!Screen::default().assign(&mut Labels::default(), &features, &known, &family));
+        let places: Vec<usize> = (0..600).collect();
+        let known = Known { components: &components, places: &places, ln_weights: &[0.0; 600] };
+        assert!(!Screen::default().assign(&mut Labels::default(), &features, known, &family));
     }
 }

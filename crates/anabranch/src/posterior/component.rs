@@ -120,6 +120,12 @@ impl Component {
         }
     }
 
+    /// A component without data.
+    pub(super) fn nothing<F: Conjugate>(family: &F) -> Self {
+        // No journal gives this id away.
+        Self::new(ComponentId(u64::MAX), 0, Evidence::empty(family.n_features()))
+    }
+
     /// A component of which a part is to be replaced; `share` of that part still counts.
     pub fn layered(id: ComponentId, born: u64, layers: Layers, share: f64) -> Self {
         let Layers { lasting, passing } = layers;

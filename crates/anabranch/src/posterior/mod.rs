@@ -27,6 +27,8 @@ pub struct Posterior<F, P> {
     pub(crate) version: u64,
     pub(crate) family: Arc<F>,
     pub(crate) process: P,
+    /// A component without data, shared by all snapshots under the same prior.
+    pub(crate) nothing: Arc<Component>,
     pub(crate) components: Vec<Arc<Component>>,
     pub(crate) redirects: Arc<BTreeMap<ComponentId, ComponentId>>,
     pub(crate) mass: f64,
@@ -39,6 +41,7 @@ impl<F: Conjugate, P: Process> Posterior<F, P> {
     pub fn prior(family: F, process: P) -> Self {
         Self {
             version: 0,
+            nothing: Arc::new(Component::nothing(&family)),
             family: Arc::new(family),
             process,
             components: Vec::new(),
@@ -67,6 +70,11 @@ impl<F: Conjugate, P: Process> Posterior<F, P> {
     /// The components in the order of their ids.
     pub fn components(&self) -> &[Arc<Component>] {
         &self.components
+    }
+
+    /// A component without data, which says what the prior expects of a new one. Not one of the components.
+    pub fn nothing(&self) -> &Component {
+        &self.nothing
     }
 
     /// Retired ids and where each one's evidence went.
@@ -117,8 +125,8 @@ impl<F: Conjugate, P: Process> Posterior<F, P> {
 
     /// The same components under another process.
     pub(crate) fn under<Q>(self, process: Q) -> Posterior<F, Q> {
-        let Self { version, family, components, redirects, mass, pass, familiarity, .. } = self;
-        Posterior { version, family, process, components, redirects, mass, pass, familiarity }
+        let Self { version, family, nothing, components, redirects, mass, pass, familiarity, .. } = self;
+        Posterior { version, family, process, nothing, components, redirects, mass, pass, familiarity }
     }
 
     /// What is true of all components together.

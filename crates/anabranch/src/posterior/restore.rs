@@ -78,6 +78,7 @@ impl<F: Conjugate, P: Process> Posterior<F, P> {
         components.iter().try_for_each(|component| check(component, &family, version))?;
         let posterior = Self {
             version,
+            nothing: Arc::new(Component::nothing(&family)),
             family: Arc::new(family),
             process,
             components: components.into_iter().map(Arc::new).collect(),
