@@ -16,8 +16,9 @@ use super::birth::Births;
 use super::labels::Labels;
 use super::merge::Overlapping;
 use super::mixture::Workspace;
+use super::narrow::Scored;
 use super::skip::{Known, Screen};
-use super::{Increment, Settings};
+use super::{Increment, Precision, Settings};
 use crate::batch::Batch;
 use crate::family::Family;
 use crate::math::cholesky::with_scratch;
@@ -54,11 +55,17 @@ pub(super) struct Ascent<'a, F: Family, P: Process> {
     batch: &'a Batch,
     pub(super) memory: &'a mut Workspace,
     columns: Vec<Column>,
+    precision: Precision,
 }
 
 impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
     /// Builds the features once and assigns the rows to the known components.
-    pub(super) fn start(posterior: &'a Posterior<F, P>, batch: &'a Batch, memory: &'a mut Workspace) -> Self {
+    pub(super) fn start(
+        posterior: &'a Posterior<F, P>,
+        batch: &'a Batch,
+        precision: Precision,
+        memory: &'a mut Workspace,
+    ) -> Self {
         fill_features(posterior.family(), batch, memory);
         memory.phi.clear();
         memory.ln_weights.clear();
@@ -81,7 +88,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         if !skipped {
             components.for_each(|component| memory.phi.extend_from_slice(&component.expectation(family).phi));
         }
-        let mut ascent = Self { posterior: Cow::Borrowed(posterior), batch, memory, columns };
+        let mut ascent = Self { posterior: Cow::Borrowed(posterior), batch, memory, columns, precision };
         if !skipped {
             ascent.assign();
         }
@@ -198,7 +205,8 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             .map(|ix| if ix != end && living[ix] { memory.ln_weights[ix] } else { f64::NEG_INFINITY })
             .collect();
         let mut without = Labels::default();
-        without.assign(&features, &memory.phi, &ln_weights, f);
+        let scored = Scored { features: &features, phi: &memory.phi, ln_weights: &ln_weights, n_features: f };
+        without.assign(scored, self.precision);
         // Sums of the columns that gain or lose, and the entropy of the rows, before and after.
         let mut after = memory.sums.clone();
         let (mut touched, mut entropy) = (vec![false; k], 0.0);
@@ -254,8 +262,8 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
     /// The E-step over all columns, from the parameters and weights at hand.
     fn assign(&mut self) {
         let f = self.n_features();
-        let memory = &mut *self.memory;
-        memory.labels.assign(&memory.features, &memory.phi, &memory.ln_weights, f);
+        let Workspace { labels, features, phi, ln_weights, .. } = &mut *self.memory;
+        labels.assign(Scored { features, phi, ln_weights, n_features: f }, self.precision);
     }
 
     /// Drops the columns of components that no row can belong to, so that the ascent never looks at them again.
@@ -394,7 +402,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             COLUMNS,
             |(((column, (sums, anchor)), (phi, ln_weight)), (term, changed))| {
                 let total = column.mass + sums[0].max(0.0);
-                *changed = !converged.is_some_and(|share| farthest(sums, anchor, phi) <= share * total);
+                *changed = converged.is_none_or(|share| has_moved(sums, anchor, phi, share * total));
                 if !*changed {
                     return;
                 }
@@ -476,11 +484,17 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
     }
 }
 
-/// The farthest that a sum has moved, each in units of `1/√(1 + |φ|)`: a narrow component is sensitive to less.
-fn farthest(sums: &[f64], anchor: &[f64], phi: &[f64]) -> f64 {
-    let moved = sums.iter().zip(anchor).zip(phi).map(|((a, b), phi)| (a - b) * (a - b) * (1.0 + phi.abs()));
-    // What is not a number has moved.
-    moved.fold(0.0, |most: f64, square| if square <= most || most.is_nan() { most } else { square }).sqrt()
+/// Whether a sum has moved by more than this, each in units of `1/√(1 + |φ|)`: a narrow component is sensitive to less.
+fn has_moved(sums: &[f64], anchor: &[f64], phi: &[f64], limit: f64) -> bool {
+    const TOGETHER: usize = 16;
+    let mut columns = sums.chunks(TOGETHER).zip(anchor.chunks(TOGETHER)).zip(phi.chunks(TOGETHER));
+    columns.any(|((sums, anchor), phi)| {
+        // What is not a number has moved.
+        let stays = sums.iter().zip(anchor).zip(phi).fold(true, |stay, ((a, b), phi)| {
+            stay & ((a - b) * (a - b) * (1.0 + phi.abs()) <= limit * limit)
+        });
+        !stays
+    })
 }
 
 fn fill_features<F: Family>(family: &F, batch: &Batch, memory: &mut Workspace) {

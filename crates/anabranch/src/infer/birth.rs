@@ -12,20 +12,17 @@ use pulp::{Arch, Simd, WithSimd};
 use rand::{Rng, RngExt};
 
 use super::ascent::Ascent;
-use super::{Settings, surprise};
+use super::nearest::Nearest;
+use super::{Precision, Settings, surprise};
 use crate::batch::Batch;
 use crate::family::Family;
 use crate::math::draw::draw_from_blocks;
-use crate::math::product::{rows_times_parameters, squared_distance};
-use crate::math::softmax::max_of;
+use crate::math::product::squared_distance;
 use crate::parallel;
 use crate::process::Process;
 
 /// Known components whose exact density is asked before a row counts as novel: those that its row of the E-step prefers.
 const CLOSEST: usize = 4;
-
-/// Products of points and centres that are held at a time: they stay in the cache.
-const PRODUCTS: usize = 32_768;
 
 /// Rows that are looked at at a time.
 const ROWS: usize = 1024;
@@ -76,7 +73,7 @@ pub(super) fn propose<F: Family, P: Process>(
     } else {
         (novel_rows(ascent, settings.birth_threshold), max_new)
     };
-    let n_components = seed(ascent.posterior().family(), batch, &mut novel, max_new, rng);
+    let n_components = seed(ascent.posterior().family(), batch, &mut novel, max_new, settings.precision, rng);
     Births { novel, n_components }
 }
 
@@ -107,6 +104,7 @@ fn seed<F: Family>(
     batch: &Batch,
     novel: &mut [NovelRow],
     max_new: usize,
+    precision: Precision,
     rng: &mut impl Rng,
 ) -> usize {
     if novel.is_empty() {
@@ -118,13 +116,12 @@ fn seed<F: Family>(
         family.embed(batch.row(row.row), point);
     });
     let mut centres = draw_seeds(&points, m, max_new, rng);
-    let mut nearest = Vec::new();
+    let mut nearest = Nearest::new(&points, m, precision);
     for _ in 0..LLOYD_STEPS {
-        join_nearest(&points, &centres, m, &mut nearest);
-        move_to_means(&points, &nearest, m, &mut centres);
+        move_to_means(&points, nearest.join(&centres), m, &mut centres);
     }
-    join_nearest(&points, &centres, m, &mut nearest);
-    novel.iter_mut().zip(&nearest).for_each(|(row, centre)| row.component = *centre);
+    let nearest = nearest.join(&centres);
+    novel.iter_mut().zip(nearest).for_each(|(row, centre)| row.component = *centre);
     centres.len() / m
 }
 
@@ -167,50 +164,6 @@ impl WithSimd for Nearer<'_> {
             *nearest = nearest.min(squared_distance(simd, point, self.seed));
         }
     }
-}
-
-/// For each point the centre with the smallest `|c|²/2 − c·x`, which is the nearest one.
-fn join_nearest(points: &[f64], centres: &[f64], m: usize, nearest: &mut Vec<usize>) {
-    let k = centres.len() / m;
-    let half_norms: Vec<f64> =
-        centres.chunks_exact(m).map(|c| 0.5 * c.iter().map(|v| v * v).sum::<f64>()).collect();
-    nearest.resize(points.len() / m, 0);
-    let at_a_time = (PRODUCTS / k).max(1);
-    parallel::each(points.chunks(at_a_time * m).zip(nearest.chunks_mut(at_a_time)), 1, |(some, nearest)| {
-        parallel::with_buffer(nearest.len() * k, |products| {
-            rows_times_parameters(some, centres, m, products);
-            Arch::new().dispatch(Closest { products, half_norms: &half_norms, nearest });
-        });
-    });
-}
-
-/// Takes the closest of the centres from the products of some points with all of them.
-struct Closest<'a> {
-    products: &'a mut [f64],
-    half_norms: &'a [f64],
-    nearest: &'a mut [usize],
-}
-
-impl WithSimd for Closest<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) {
-        let Self { products, half_norms, nearest } = self;
-        for (row, nearest) in products.chunks_exact_mut(half_norms.len()).zip(nearest) {
-            row.iter_mut().zip(half_norms).for_each(|(product, half_norm)| *product -= half_norm);
-            *nearest = position_of(row, max_of(row));
-        }
-    }
-}
-
-/// Where a value stands in a row; 0 where it does not.
-#[inline(always)]
-fn position_of(row: &[f64], value: f64) -> usize {
-    const TOGETHER: usize = 16;
-    let piece = |piece: &[f64]| piece.iter().fold(false, |any, other| any | (*other == value));
-    let first = row.chunks(TOGETHER).position(piece).unwrap_or(0) * TOGETHER;
-    row[first..].iter().position(|other| *other == value).map_or(0, |ix| first + ix)
 }
 
 fn move_to_means(points: &[f64], nearest: &[usize], m: usize, centres: &mut [f64]) {

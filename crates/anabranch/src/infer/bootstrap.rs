@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::ascent::Ascent;
 use super::birth::Births;
-use super::{Increment, Settings, Workspace, birth, upkeep};
+use super::{Increment, Precision, Settings, Workspace, birth, upkeep};
 use crate::batch::Batch;
 use crate::family::{Family, Partition};
 use crate::identify::ComponentId;
@@ -163,7 +163,7 @@ pub fn bootstrap<F: Family, P: Process>(
     let others = others.chain((rows.n_rows() <= SCOUT_ROWS && many > few).then_some(many));
     let tries = std::iter::once(few).chain(others).map(|seeds| (Start::Prior, seeds));
     let mut found = best_of(&better, &rows, tries.collect());
-    join_rest(&mut found, prior, batch, rows.n_rows(), workspace);
+    join_rest(&mut found, prior, batch, rows.n_rows(), settings.precision, workspace);
     found
 }
 
@@ -173,6 +173,7 @@ fn join_rest<F: Family, P: Process>(
     prior: &Posterior<F, P>,
     batch: &Batch,
     first: usize,
+    precision: Precision,
     workspace: &mut Workspace,
 ) {
     let rest = batch.tail(first);
@@ -184,7 +185,7 @@ fn join_rest<F: Family, P: Process>(
         known.map(|(ix, evidence)| Arc::new(Component::new(ComponentId(ix as u64), 0, evidence.clone())));
     let mut posterior = Posterior::prior(found.family.clone(), prior.process().clone());
     posterior.components = components.collect();
-    for (ComponentId(ix), evidence) in upkeep::look_again(&posterior, &rest, workspace) {
+    for (ComponentId(ix), evidence) in upkeep::look_again(&posterior, &rest, precision, workspace) {
         found.increment.new[ix as usize].absorb(&evidence);
     }
     found.increment.mass += rest.mass();
@@ -258,7 +259,8 @@ fn seed<F: Family, P: Process>(
     workspace: &mut Workspace,
 ) -> Seeded {
     let settings = Settings { max_new: plan.seeds, ..settings.clone() };
-    let mut births = birth::propose(&Ascent::start(prior, batch, workspace), &settings, rng);
+    let mut births =
+        birth::propose(&Ascent::start(prior, batch, settings.precision, workspace), &settings, rng);
     // Rows of the same piece stand together: then most components are impossible for most blocks of rows.
     births.novel.sort_by_key(|novel| novel.component);
     let order: Vec<usize> = births.novel.iter().map(|novel| novel.row).collect();
@@ -277,7 +279,7 @@ fn grow<F: Family, P: Process>(
     let least = prior.process().least_count();
     let settings = Settings { max_iterations: ITERATIONS_PER_ROUND, ..settings.clone() };
     let batch = &batch;
-    let mut ascent = Ascent::start(prior, batch, workspace);
+    let mut ascent = Ascent::start(prior, batch, settings.precision, workspace);
     ascent.open(&births);
     if start == Start::Pieces {
         // The partition around the seeds is a better first guess of what a cluster is than any constant.

@@ -10,6 +10,8 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
+use super::Precision;
+use super::narrow::{Narrow, Scored};
 use crate::batch::Batch;
 use crate::math::product::{add_scaled, dot, rows_times_parameters};
 use crate::math::softmax::{LN_NEGLIGIBLE, max_of, softmax_row};
@@ -37,10 +39,11 @@ pub(super) struct Labels {
     probabilities: Vec<f64>,
     used: Vec<u8>,
     ln_totals: Vec<f64>,
+    narrow: Narrow,
 }
 
 /// The labels of some rows in turn.
-struct Block<'a> {
+pub(super) struct Block<'a> {
     components: &'a mut [u32],
     probabilities: &'a mut [f64],
     used: &'a mut [u8],
@@ -76,20 +79,30 @@ impl Labels {
     }
 
     /// The E-step over all components: scores are `φ_k · T(x) + ln w_k`.
-    pub(super) fn assign(&mut self, features: &[f64], phi: &[f64], ln_weights: &[f64], n_features: usize) {
-        let k = ln_weights.len();
-        self.clear(features.len() / n_features);
+    pub(super) fn assign(&mut self, scored: Scored<'_>, precision: Precision) {
+        let Scored { features, phi, ln_weights, n_features } = scored;
+        let (n, k) = (features.len() / n_features, ln_weights.len());
+        self.clear(n);
         if k == 0 {
             return;
         }
+        let narrows = precision == Precision::Mixed && scored.suits();
+        let mut narrow = std::mem::take(&mut self.narrow);
+        if narrows {
+            narrow.prepare(scored);
+        }
         let rows_at_a_time = (SCORES / k).clamp(16, 512);
         let blocks = self.blocks(rows_at_a_time).zip(features.chunks(rows_at_a_time * n_features));
-        parallel::each(blocks, 1, |(labels, rows)| {
-            parallel::with_buffer(rows.len() / n_features * k, |scores| {
-                rows_times_parameters(rows, phi, n_features, scores);
+        parallel::each(blocks, 1, |(mut labels, features)| {
+            if narrows && narrow.assign(&mut labels, Scored { features, ..scored }) {
+                return;
+            }
+            parallel::with_buffer(features.len() / n_features * k, |scores| {
+                rows_times_parameters(features, phi, n_features, scores);
                 Arch::new().dispatch(Choose { labels, scores, ln_weights });
             });
         });
+        self.narrow = narrow;
     }
 
     /// The labels in pieces of so many rows.
@@ -108,7 +121,7 @@ impl Labels {
     /// Takes the labels of a row from the scores of all components.
     #[inline(always)]
     pub(super) fn choose(&mut self, row: usize, scores: &[f64]) {
-        let Self { components, probabilities, used, ln_totals } = self;
+        let Self { components, probabilities, used, ln_totals, .. } = self;
         Block { components, probabilities, used, ln_totals }.choose(row, scores);
     }
     /// The E-step over the labels that are possible, for rows of which the parameters of a label have `changed`.
@@ -250,17 +263,27 @@ impl Block<'_> {
                 }
             }
         }
-        let places = row * MOST..row * MOST + chosen.used;
-        self.used[row] = chosen.used as u8;
-        self.components[places.clone()].copy_from_slice(&chosen.components[..chosen.used]);
-        self.probabilities[places.clone()].copy_from_slice(&chosen.scores[..chosen.used]);
-        self.ln_totals[row] = softmax_row(&mut self.probabilities[places]);
+        self.put(row, &chosen, cut);
+    }
+
+    /// The labels of a row become the chosen components with a score of at least `cut`.
+    #[inline(always)]
+    pub(super) fn put(&mut self, row: usize, chosen: &Chosen, cut: f64) {
+        let first = row * MOST;
+        let mut used = 0;
+        for (score, component) in chosen.scores.iter().zip(&chosen.components).take(chosen.used) {
+            self.probabilities[first + used] = *score;
+            self.components[first + used] = *component;
+            used += usize::from(*score >= cut);
+        }
+        self.used[row] = used as u8;
+        self.ln_totals[row] = softmax_row(&mut self.probabilities[first..first + used]);
     }
 }
 
 /// The largest scores so far, of at most [`MOST`] components.
 #[derive(Default)]
-struct Chosen {
+pub(super) struct Chosen {
     scores: [f64; MOST],
     components: [u32; MOST],
     used: usize,
@@ -271,13 +294,13 @@ struct Chosen {
 impl Chosen {
     /// What a score must exceed to find a place.
     #[inline(always)]
-    fn least_of_all(&self) -> f64 {
+    pub(super) fn least_of_all(&self) -> f64 {
         if self.used < MOST { f64::NEG_INFINITY } else { self.scores[self.least] }
     }
 
     /// Takes a score in, if it is among the largest. Of equal ones the first stays.
     #[inline(always)]
-    fn add(&mut self, score: f64, component: u32) {
+    pub(super) fn add(&mut self, score: f64, component: u32) {
         let place = if self.used < MOST {
             self.used += 1;
             self.used - 1
@@ -425,6 +448,10 @@ mod tests {
         (features, phi, (0..k).map(|i| -(i as f64 * 0.1)).collect())
     }
 
+    fn scored<'a>(features: &'a [f64], phi: &'a [f64], ln_weights: &'a [f64]) -> Scored<'a> {
+        Scored { features, phi, ln_weights, n_features: phi.len() / ln_weights.len() }
+    }
+
     fn dense(labels: &Labels, k: usize) -> Vec<f64> {
         let mut dense = vec![0.0; labels.used.len() * k];
         for (row, labels) in labels.rows().enumerate() {
@@ -439,7 +466,7 @@ mod tests {
             let (n, f) = (23, 7);
             let (features, phi, ln_weights) = example(n, k, f);
             let mut labels = Labels::default();
-            labels.assign(&features, &phi, &ln_weights, f);
+            labels.assign(scored(&features, &phi, &ln_weights), Precision::Double);
             let found = dense(&labels, k);
             for (row, x) in features.chunks_exact(f).enumerate() {
                 let mut all: Vec<f64> = (0..k)
@@ -466,7 +493,7 @@ mod tests {
         let (k, f) = (40, 7);
         let (features, phi, ln_weights) = example(23, k, f);
         let mut labels = Labels::default();
-        labels.assign(&features, &phi, &ln_weights, f);
+        labels.assign(scored(&features, &phi, &ln_weights), Precision::Double);
         let before = dense(&labels, k);
         labels.assign_again(&features, &phi, &ln_weights, &vec![true; k], f);
         assert!(dense(&labels, k).iter().zip(&before).all(|(a, b)| (a - b).abs() < ROUNDING));
@@ -477,7 +504,7 @@ mod tests {
         let (n, k, f) = (23, 40, 7);
         let (features, phi, ln_weights) = example(n, k, f);
         let mut labels = Labels::default();
-        labels.assign(&features, &phi, &ln_weights, f);
+        labels.assign(scored(&features, &phi, &ln_weights), Precision::Double);
         let weights: Vec<f64> = (0..n).map(|i| 0.5 + i as f64).collect();
         let batch = Batch::new(1, vec![0.0; n]).unwrap().with_weights(weights.clone()).unwrap();
         let mut sums = vec![0.0; k * f];
@@ -496,7 +523,7 @@ mod tests {
         let (n, k, f) = (23, 40, 7);
         let (features, phi, ln_weights) = example(n, k, f);
         let mut labels = Labels::default();
-        labels.assign(&features, &phi, &ln_weights, f);
+        labels.assign(scored(&features, &phi, &ln_weights), Precision::Double);
         let before = dense(&labels, k);
         let mut into = vec![None; k];
         into[7] = Some(3);
@@ -511,7 +538,7 @@ mod tests {
         let renamed = dense(&labels, k / 2);
         assert!((0..n * k / 2).all(|i| renamed[i] == joined[i / (k / 2) * k + 2 * (i % (k / 2)) + 1]));
 
-        labels.assign(&features, &phi, &ln_weights, f);
+        labels.assign(scored(&features, &phi, &ln_weights), Precision::Double);
         labels.open(0, k, 0.25);
         assert_eq!(labels.row(0).count(), MOST);
         assert!((labels.row(0).map(|(_, p)| p).sum::<f64>() - 1.0).abs() < ROUNDING);
@@ -523,7 +550,7 @@ mod tests {
         let (n, k, f) = (23, 40, 7);
         let (features, phi, ln_weights) = example(n, k, f);
         let mut labels = Labels::default();
-        labels.assign(&features, &phi, &ln_weights, f);
+        labels.assign(scored(&features, &phi, &ln_weights), Precision::Double);
         let (dense, by_component) = (dense(&labels, k), labels.by_component(k));
         let mut seen = Vec::new();
         by_component.of_pair(2, 5, |row, a, b| seen.push((row, a, b)));

@@ -7,7 +7,7 @@ use super::birth;
 use super::labels::Labels;
 use super::skip::Screen;
 use super::surprise;
-use super::{Increment, Settings};
+use super::{Increment, Precision, Settings};
 use crate::batch::Batch;
 use crate::family::Family;
 use crate::posterior::Posterior;
@@ -62,7 +62,7 @@ pub fn infer<F: Family, P: Process>(
     if batch.mass() <= 0.0 {
         return (Increment::nothing(posterior.version()), report);
     }
-    let mut ascent = Ascent::start(posterior, batch, workspace);
+    let mut ascent = Ascent::start(posterior, batch, settings.precision, workspace);
     let familiarity = surprise::familiarity(&mut ascent);
     let births = birth::propose(&ascent, settings, rng);
     report.novel_rows = births.novel.len();
@@ -89,9 +89,10 @@ pub fn infer<F: Family, P: Process>(
 pub(super) fn assign<F: Family, P: Process>(
     posterior: &Posterior<F, P>,
     batch: &Batch,
+    precision: Precision,
     workspace: &mut Workspace,
 ) -> Increment {
-    let mut ascent = Ascent::start(posterior, batch, workspace);
+    let mut ascent = Ascent::start(posterior, batch, precision, workspace);
     ascent.accumulate();
     ascent.export()
 }

@@ -118,7 +118,7 @@ impl<F: Family, P: Process> Inference<F, P> for Settings {
         sample: &Batch,
         horizon: f64,
     ) -> Vec<(ComponentId, ComponentId)> {
-        upkeep::merges(posterior, sample, horizon)
+        upkeep::merges(posterior, sample, horizon, self.precision)
     }
 
     fn splits(
@@ -137,6 +137,6 @@ impl<F: Family, P: Process> Inference<F, P> for Settings {
         batch: &Batch,
         workspace: &mut Workspace,
     ) -> Vec<(ComponentId, Evidence)> {
-        upkeep::look_again(posterior, batch, workspace)
+        upkeep::look_again(posterior, batch, self.precision, workspace)
     }
 }

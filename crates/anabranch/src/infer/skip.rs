@@ -187,6 +187,8 @@ mod tests {
     use crate::batch::Batch;
     use crate::family::{Conjugate, Gaussian};
     use crate::identify::ComponentId;
+    use crate::infer::Precision;
+    use crate::infer::narrow::Scored;
     use crate::posterior::Evidence;
 
     const D: usize = 10;
@@ -231,7 +233,8 @@ mod tests {
         let mut all = Labels::default();
         let phi: Vec<f64> = components.iter().flat_map(|c| c.expectation(&family).phi.clone()).collect();
         let ln_weights: Vec<f64> = known.iter().map(|(_, weight)| *weight).collect();
-        all.assign(&features, &phi, &ln_weights, f);
+        let scored = Scored { features: &features, phi: &phi, ln_weights: &ln_weights, n_features: f };
+        all.assign(scored, Precision::Double);
         for row in 0..300 {
             let mut found: Vec<_> = screened.row(row).collect();
             let mut expected: Vec<_> = all.row(row).collect();

@@ -5,7 +5,8 @@
 
 use super::labels::Labels;
 use super::merge::Overlapping;
-use super::{Increment, Workspace, mixture};
+use super::narrow::Scored;
+use super::{Increment, Precision, Workspace, mixture};
 use crate::batch::Batch;
 use crate::family::{Family, Partition};
 use crate::identify::ComponentId;
@@ -54,6 +55,7 @@ pub fn merges<F: Family, P: Process>(
     posterior: &Posterior<F, P>,
     sample: &Batch,
     horizon: f64,
+    precision: Precision,
 ) -> Vec<(ComponentId, ComponentId)> {
     let family = posterior.family();
     let f = family.n_features();
@@ -65,7 +67,7 @@ pub fn merges<F: Family, P: Process>(
         totals.extend_from_slice(&component.evidence().stats);
         phi.extend_from_slice(&component.expectation(family).phi);
     }
-    let mut labels = labels(posterior, sample, &phi, &living);
+    let mut labels = labels(posterior, sample, &phi, &living, precision);
     let row_weight = posterior.mass() / sample.n_rows() as f64;
     let mut merged = Vec::new();
     for _ in 0..MERGE_ROUNDS {
@@ -127,11 +129,12 @@ fn living<F: Family, P: Process>(posterior: &Posterior<F, P>) -> Vec<usize> {
 pub(super) fn labels_of<F: Family, P: Process>(
     posterior: &Posterior<F, P>,
     rows: &Batch,
+    precision: Precision,
 ) -> (Labels, Vec<usize>) {
     let living = living(posterior);
     let expected = |ix: &usize| &posterior.components()[*ix].expectation(posterior.family()).phi;
     let phi: Vec<f64> = living.iter().flat_map(expected).copied().collect();
-    (labels(posterior, rows, &phi, &living), living)
+    (labels(posterior, rows, &phi, &living, precision), living)
 }
 
 /// One E-step of the sample on these components.
@@ -140,6 +143,7 @@ fn labels<F: Family, P: Process>(
     sample: &Batch,
     phi: &[f64],
     components: &[usize],
+    precision: Precision,
 ) -> Labels {
     let family = posterior.family();
     let f = family.n_features();
@@ -151,7 +155,7 @@ fn labels<F: Family, P: Process>(
     let rows = sample.rows().zip(features.chunks_exact_mut(f));
     parallel::each(rows, ROWS, |(row, out)| family.features(row, out));
     let mut labels = Labels::default();
-    labels.assign(&features, phi, &ln_weights, f);
+    labels.assign(Scored { features: &features, phi, ln_weights: &ln_weights, n_features: f }, precision);
     labels
 }
 
@@ -159,11 +163,12 @@ fn labels<F: Family, P: Process>(
 pub fn look_again<F: Family, P: Process>(
     posterior: &Posterior<F, P>,
     rows: &Batch,
+    precision: Precision,
     workspace: &mut Workspace,
 ) -> Vec<(ComponentId, Evidence)> {
     let mut found: Vec<(ComponentId, Evidence)> = Vec::new();
     for piece in rows.pieces(PIECE_ROWS) {
-        let Increment { existing, .. } = mixture::assign(posterior, &piece, workspace);
+        let Increment { existing, .. } = mixture::assign(posterior, &piece, precision, workspace);
         for (id, evidence) in existing {
             match found.binary_search_by_key(&id, |(known, _)| *known) {
                 Ok(ix) => found[ix].1.absorb(&evidence),
@@ -225,7 +230,7 @@ mod tests {
         let (mut fold, rows) = a_cluster_twice_and_another_once();
         for horizon in [1.0, 2.0] {
             assert_eq!(
-                merges(fold.posterior(), &rows, horizon),
+                merges(fold.posterior(), &rows, horizon, Precision::Mixed),
                 [(ComponentId(1), ComponentId(0))],
                 "horizon {horizon}"
             );
@@ -233,14 +238,14 @@ mod tests {
         let before = fold.posterior().objective();
         fold.apply(&Entry::Retire { id: ComponentId(1), into: ComponentId(0) }).unwrap();
         assert!(fold.posterior().objective() > before);
-        assert!(merges(fold.posterior(), &rows, 1.0).is_empty());
+        assert!(merges(fold.posterior(), &rows, 1.0, Precision::Mixed).is_empty());
     }
 
     #[test]
     fn rows_looked_at_again_find_their_components() {
         let (mut fold, rows) = a_cluster_twice_and_another_once();
         fold.apply(&Entry::Retire { id: ComponentId(1), into: ComponentId(0) }).unwrap();
-        let found = look_again(fold.posterior(), &rows, &mut Workspace::default());
+        let found = look_again(fold.posterior(), &rows, Precision::Mixed, &mut Workspace::default());
         let counts: Vec<f64> = found.iter().map(|(_, evidence)| evidence.labels.expected_count).collect();
         // Clusters nine deviations apart share no row.
         assert_eq!(found.iter().map(|(id, _)| id.0).collect::<Vec<_>>(), [0, 2]);
