@@ -14,7 +14,7 @@
 //! labels are chosen: they are those of the product in double precision. Where the bounds are too wide to rule much out
 //! (clusters that are very narrow or very far out), the product is computed in double precision.
 
-use pulp::{Arch, Simd, WithSimd, bytemuck};
+use pulp::{Arch, Simd, WithSimd, as_arrays, bytemuck};
 
 use super::labels::{Block, Chosen, MOST};
 use crate::math::product::{dot, rows_times_parameters};
@@ -72,7 +72,7 @@ pub(super) struct Scored<'a> {
 impl Scored<'_> {
     /// The score of a row in double precision.
     #[inline(always)]
-    fn score<S: Simd>(&self, simd: S, x: &[f64], column: usize) -> f64 {
+    pub(super) fn score<S: Simd>(&self, simd: S, x: &[f64], column: usize) -> f64 {
         let f = self.n_features;
         dot(simd, x, &self.phi[column * f..(column + 1) * f]) + self.ln_weights[column]
     }
@@ -253,7 +253,7 @@ impl WithSimd for Decide<'_, '_> {
         let rows = scored.features.chunks_exact(scored.n_features);
         let rows = rows.zip(self.scores.chunks_exact(width)).zip(self.lengths);
         for (row, ((x, scores), length)) in rows.enumerate() {
-            let mut cut = least_possible(scores, errors, *length);
+            let mut cut = least_possible(simd, scores, errors, *length);
             let (mut chosen, mut best) = (Chosen::default(), f64::NEG_INFINITY);
             for (group, (scores, errors)) in groups(scores).iter().zip(groups(errors)).enumerate() {
                 if !any_reaches(scores, errors, *length, cut) {
@@ -304,7 +304,7 @@ impl WithSimd for Largest<'_> {
         let rows = scored.features.chunks_exact(scored.n_features);
         let rows = rows.zip(self.scores.chunks_exact(width)).zip(self.lengths).zip(self.largest);
         for (((x, scores), length), largest) in rows {
-            let cut = max_of_lanes(&lower_bounds(scores, errors, *length));
+            let cut = max_of_lanes(simd, &lower_bounds(simd, scores, errors, *length));
             // The first that can be it, and its score if there are others.
             let (mut first, mut best) = (None, None);
             for (group, (scores, errors)) in groups(scores).iter().zip(groups(errors)).enumerate() {
@@ -350,36 +350,31 @@ fn any_reaches(scores: &[f32; GROUP], errors: &[f32; GROUP], length: f32, cut: f
 
 /// The largest bounds from below of some components each: every component is in one lane.
 #[inline(always)]
-fn lower_bounds(scores: &[f32], errors: &[f32], length: f32) -> [f32; LANES] {
-    let mut lanes = [f32::NEG_INFINITY; LANES];
-    let ((scores, scores_rest), (errors, errors_rest)) = (scores.as_chunks(), errors.as_chunks());
+fn lower_bounds<S: Simd>(simd: S, scores: &[f32], errors: &[f32], length: f32) -> [f32; LANES] {
+    let ((scores, _), (errors, _)) = (S::as_simd_f32s(scores), S::as_simd_f32s(errors));
+    let ((scores, scores_rest), (errors, errors_rest)) =
+        (as_arrays::<4, _>(scores), as_arrays::<4, _>(errors));
+    let minus_length = simd.splat_f32s(-length);
+    let mut most = [simd.splat_f32s(f32::NEG_INFINITY); 4];
     for (scores, errors) in scores.iter().zip(errors) {
-        raise(&mut lanes, scores, errors, length);
+        for i in 0..4 {
+            most[i] = simd.max_f32s(most[i], simd.mul_add_e_f32s(minus_length, errors[i], scores[i]));
+        }
     }
-    let rest = groups(scores_rest).iter().zip(groups(errors_rest));
-    for (lanes, (scores, errors)) in lanes.as_chunks_mut::<GROUP>().0.iter_mut().zip(rest) {
-        raise(lanes, scores, errors, length);
+    for (most, (score, error)) in most.iter_mut().zip(scores_rest.iter().zip(errors_rest)) {
+        *most = simd.max_f32s(*most, simd.mul_add_e_f32s(minus_length, *error, *score));
     }
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    S::as_mut_simd_f32s(&mut lanes).0.iter_mut().zip(most).for_each(|(lane, most)| *lane = most);
     lanes
 }
 
 #[inline(always)]
-fn raise<const N: usize>(lanes: &mut [f32; N], scores: &[f32; N], errors: &[f32; N], length: f32) {
-    for i in 0..N {
-        let low = scores[i] - errors[i] * length;
-        lanes[i] = if low > lanes[i] { low } else { lanes[i] };
-    }
-}
-
-#[inline(always)]
-fn max_of_lanes(lanes: &[f32; LANES]) -> f32 {
-    let mut eight = [f32::NEG_INFINITY; GROUP];
-    for group in groups(lanes) {
-        for i in 0..GROUP {
-            eight[i] = if group[i] > eight[i] { group[i] } else { eight[i] };
-        }
-    }
-    eight.iter().copied().fold(f32::NEG_INFINITY, f32::max)
+fn max_of_lanes<S: Simd>(simd: S, lanes: &[f32; LANES]) -> f32 {
+    let lanes = S::as_simd_f32s(lanes).0.iter();
+    simd.reduce_max_f32s(
+        lanes.fold(simd.splat_f32s(f32::NEG_INFINITY), |most, lane| simd.max_f32s(most, *lane)),
+    )
 }
 
 /// What a score must reach to be among the [`MOST`] largest and not negligible beside the best.
@@ -387,10 +382,10 @@ fn max_of_lanes(lanes: &[f32; LANES]) -> f32 {
 /// At least so many components reach what so many lanes reach. The highest such value is found by halving an interval: a
 /// little lower is as safe.
 #[inline(always)]
-fn least_possible(scores: &[f32], errors: &[f32], length: f32) -> f32 {
+fn least_possible<S: Simd>(simd: S, scores: &[f32], errors: &[f32], length: f32) -> f32 {
     const HALVINGS: usize = 6;
-    let lanes = lower_bounds(scores, errors, length);
-    let mut high = max_of_lanes(&lanes);
+    let lanes = lower_bounds(simd, scores, errors, length);
+    let mut high = max_of_lanes(simd, &lanes);
     let mut low = below(f64::from(high) + LN_NEGLIGIBLE);
     for _ in 0..HALVINGS {
         let middle = 0.5 * (low + high);
