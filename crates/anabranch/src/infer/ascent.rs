@@ -56,6 +56,8 @@ pub(super) struct Ascent<'a, F: Family, P: Process> {
     pub(super) memory: &'a mut Workspace,
     columns: Vec<Column>,
     precision: Precision,
+    /// Whether labels and sums are those of an E-step over all columns with the parameters at hand.
+    assigned: bool,
 }
 
 impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
@@ -88,7 +90,8 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         if !skipped {
             components.for_each(|component| memory.phi.extend_from_slice(&component.expectation(family).phi));
         }
-        let mut ascent = Self { posterior: Cow::Borrowed(posterior), batch, memory, columns, precision };
+        let mut ascent =
+            Self { posterior: Cow::Borrowed(posterior), batch, memory, columns, precision, assigned: false };
         if !skipped {
             ascent.assign();
         }
@@ -301,22 +304,63 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         self.columns.retain(|_| flags.next().is_some_and(|flag| *flag));
     }
 
-    /// Adds the columns of proposed components: a novel row gives its new one the probability of being new.
+    /// Adds the columns of proposed components, which start from their novel rows.
     pub(super) fn open(&mut self, births: &Births) {
         if births.n_components == 0 {
             return;
         }
         let old = self.columns.len();
-        for novel in &births.novel {
-            let share = if old == 0 { 1.0 } else { novel.probability };
-            self.memory.labels.open(novel.row, old + novel.component, share);
-        }
         let family = self.posterior.family();
         let log_partition = family.log_partition(&vec![0.0; family.n_features()]);
         let labels = self.posterior.components().iter().map(|c| &c.evidence().labels);
         let mass = self.posterior.process().candidate_mass(labels);
         self.columns.resize(old + births.n_components, Column { known: None, mass, log_partition });
-        self.refresh();
+        if old > 0 {
+            return self.open_beside(births, old);
+        }
+        for novel in &births.novel {
+            self.memory.labels.give(novel.row, novel.component);
+        }
+        self.accumulate();
+        self.maximise();
+    }
+
+    /// A new column starts from its novel rows, each with the probability of being new, and a known one from what it was before
+    /// the minibatch. So the labels at hand are those of the known ones, and the first E-step only asks which of the new ones
+    /// are possible besides.
+    fn open_beside(&mut self, births: &Births, old: usize) {
+        let (k, f) = (self.columns.len(), self.n_features());
+        let (posterior, memory) = (&*self.posterior, &mut *self.memory);
+        memory.phi.clear();
+        memory.ln_weights.clear();
+        for column in &self.columns[..old] {
+            let known = column.known.expect("columns that are open before births are known");
+            let expectation = posterior.components()[known].expectation(posterior.family());
+            memory.phi.extend_from_slice(&expectation.phi);
+            memory.ln_weights.push(digamma(column.mass));
+        }
+        memory.phi.resize(k * f, 0.0);
+        memory.ln_weights.resize(k, 0.0);
+        memory.sums.clear();
+        memory.sums.resize(k * f, 0.0);
+        for novel in &births.novel {
+            let weight = novel.probability * self.batch.weights().map_or(1.0, |weights| weights[novel.row]);
+            let x = &memory.features[novel.row * f..(novel.row + 1) * f];
+            let sums = &mut memory.sums[(old + novel.component) * f..][..f];
+            sums.iter_mut().zip(x).for_each(|(sum, value)| *sum += weight * value);
+        }
+        // Known ones have not moved; what is not a number has.
+        memory.anchors.clear();
+        memory.anchors.resize(old * f, 0.0);
+        memory.anchors.resize(k * f, f64::NAN);
+        memory.terms.clear();
+        memory.terms.resize(k, 0.0);
+        memory.changed.resize(k, true);
+        self.maximise_moved(Some(CONVERGED));
+        let Workspace { labels, features, phi, ln_weights, .. } = &mut *self.memory;
+        labels.assign_more(Scored { features, phi, ln_weights, n_features: f }, old);
+        self.accumulate();
+        self.assigned = true;
     }
 
     /// Alternates E- and M-steps until the objective stands still; ends after an M-step, with one consistent state.
@@ -329,13 +373,14 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         let enough = settings.absolute_tolerance * self.batch.mass();
         let mut last = f64::NEG_INFINITY;
         for iteration in 0..settings.max_iterations {
-            if iteration == 0 {
-                self.assign();
-            } else {
+            if iteration > 0 {
                 let Workspace { labels, features, phi, ln_weights, changed, .. } = &mut *self.memory;
                 labels.assign_again(features, phi, ln_weights, changed, f);
+                self.accumulate();
+            } else if !std::mem::take(&mut self.assigned) {
+                self.assign();
+                self.accumulate();
             }
-            self.accumulate();
             let entropy = self.entropy();
             let objective = entropy + self.maximise_moved(Some(CONVERGED));
             trace.push(objective);
@@ -344,12 +389,6 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             }
             last = objective;
         }
-    }
-
-    /// Sums and parameters anew from the responsibilities.
-    fn refresh(&mut self) {
-        self.accumulate();
-        self.maximise();
     }
 
     /// `−Σ_jk r log r`, from the scores of the last E-step, which are linear in `Δ`: no logarithm per entry.
@@ -376,6 +415,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
     /// The second half of the M-step: parameters and weights that maximise the objective given `Δ`. Returns the
     /// objective without the entropy.
     pub(super) fn maximise(&mut self) -> f64 {
+        self.assigned = false;
         let (k, f) = (self.columns.len(), self.n_features());
         let memory = &mut *self.memory;
         memory.phi.resize(k * f, 0.0);

@@ -124,6 +124,14 @@ impl Labels {
         let Self { components, probabilities, used, ln_totals, .. } = self;
         Block { components, probabilities, used, ln_totals }.choose(row, scores);
     }
+    /// The E-step over the labels that are possible and all components from `first` on.
+    pub(super) fn assign_more(&mut self, scored: Scored<'_>, first: usize) {
+        let blocks = self.blocks(ROWS).zip(scored.features.chunks(ROWS * scored.n_features));
+        parallel::each(blocks, 1, |(labels, features)| {
+            Arch::new().dispatch(AssignMore { labels, scored: Scored { features, ..scored }, first });
+        });
+    }
+
     /// The E-step over the labels that are possible, for rows of which the parameters of a label have `changed`.
     pub(super) fn assign_again(
         &mut self,
@@ -207,24 +215,11 @@ impl Labels {
         }
     }
 
-    /// Gives a component this share of a row; the others keep the rest. Where all places are taken, the least probable
-    /// label makes room.
-    pub(super) fn open(&mut self, row: usize, component: usize, share: f64) {
-        let first = row * MOST;
-        let mut used = usize::from(self.used[row]);
-        let places = &mut self.probabilities[first..first + used];
-        if used == MOST {
-            let least = (0..used).min_by(|a, b| places[*a].total_cmp(&places[*b])).expect("there are places");
-            let rest = 1.0 - places[least];
-            places[least] = places[used - 1];
-            self.components[first + least] = self.components[first + used - 1];
-            used -= 1;
-            places[..used].iter_mut().for_each(|p| *p /= rest);
-        }
-        self.probabilities[first..first + used].iter_mut().for_each(|p| *p *= 1.0 - share);
-        self.components[first + used] = component as u32;
-        self.probabilities[first + used] = share;
-        self.used[row] = used as u8 + 1;
+    /// The component becomes the only label of a row.
+    pub(super) fn give(&mut self, row: usize, component: usize) {
+        self.components[row * MOST] = component as u32;
+        self.probabilities[row * MOST] = 1.0;
+        self.used[row] = 1;
     }
 
     /// The same labels by component.
@@ -336,6 +331,36 @@ impl WithSimd for Choose<'_> {
         for (ix, row) in scores.chunks_exact_mut(ln_weights.len()).enumerate() {
             row.iter_mut().zip(ln_weights).for_each(|(score, weight)| *score += weight);
             labels.choose(ix, row);
+        }
+    }
+}
+
+/// The loop of [`Labels::assign_more`] for the registers of the machine.
+struct AssignMore<'a> {
+    labels: Block<'a>,
+    scored: Scored<'a>,
+    first: usize,
+}
+
+impl WithSimd for AssignMore<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { mut labels, scored, first } = self;
+        for (row, x) in scored.features.chunks_exact(scored.n_features).enumerate() {
+            let known = labels.used[row] as usize;
+            let (mut chosen, mut best) = (Chosen::default(), f64::NEG_INFINITY);
+            for ix in 0..known + scored.ln_weights.len() - first {
+                let component =
+                    if ix < known { labels.components[row * MOST + ix] } else { (first + ix - known) as u32 };
+                let score = scored.score(simd, x, component as usize);
+                if score >= chosen.least_of_all() {
+                    chosen.add(score, component);
+                    best = best.max(score);
+                }
+            }
+            labels.put(row, &chosen, best + LN_NEGLIGIBLE);
         }
     }
 }
@@ -519,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn joining_and_renaming_move_probability_and_opening_makes_room() {
+    fn joining_and_renaming_move_probability() {
         let (n, k, f) = (23, 40, 7);
         let (features, phi, ln_weights) = example(n, k, f);
         let mut labels = Labels::default();
@@ -537,12 +562,21 @@ mod tests {
         labels.rename(&names);
         let renamed = dense(&labels, k / 2);
         assert!((0..n * k / 2).all(|i| renamed[i] == joined[i / (k / 2) * k + 2 * (i % (k / 2)) + 1]));
+    }
 
-        labels.assign(scored(&features, &phi, &ln_weights), Precision::Double);
-        labels.open(0, k, 0.25);
-        assert_eq!(labels.row(0).count(), MOST);
-        assert!((labels.row(0).map(|(_, p)| p).sum::<f64>() - 1.0).abs() < ROUNDING);
-        assert!(labels.row(0).any(|label| label == (k, 0.25)));
+    #[test]
+    fn asking_for_more_components_beside_the_possible_ones_finds_the_labels_of_all() {
+        let (n, k, f, first) = (23, 40, 7, 35);
+        let (features, phi, ln_weights) = example(n, k, f);
+        let mut all = Labels::default();
+        all.assign(scored(&features, &phi, &ln_weights), Precision::Double);
+        let mut more = Labels::default();
+        more.assign(scored(&features, &phi[..first * f], &ln_weights[..first]), Precision::Double);
+        more.assign_more(scored(&features, &phi, &ln_weights), first);
+        assert!(dense(&more, k).iter().zip(&dense(&all, k)).all(|(a, b)| (a - b).abs() < ROUNDING));
+        assert!(more.ln_totals().iter().zip(all.ln_totals()).all(|(a, b)| (a - b).abs() < ROUNDING));
+        more.give(3, 2);
+        assert_eq!(more.row(3).collect::<Vec<_>>(), [(2, 1.0)]);
     }
 
     #[test]
