@@ -200,6 +200,16 @@ pub enum BoundKind {
     Conditional,
 }
 
+/// What the scores of rows are computed in. The labels are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum PrecisionKind {
+    /// Single precision for what a row cannot belong to, double precision for what is left
+    #[default]
+    Mixed,
+    /// Double precision for all
+    F64,
+}
+
 /// How the model is fitted; `demo` and `fit` share these.
 #[derive(Args, Clone, Debug)]
 pub struct EngineArgs {
@@ -237,6 +247,9 @@ pub struct EngineArgs {
     /// Bound on the process that the identification uses
     #[arg(long, value_name = "BOUND", default_value = "paper")]
     pub bound: BoundKind,
+    /// What the scores of rows are computed in; the labels are the same
+    #[arg(long, value_name = "PRECISION", default_value = "mixed")]
+    pub precision: PrecisionKind,
 }
 
 /// Where results go; `demo` and `fit` share these.

@@ -2,10 +2,10 @@
 
 use anabranch::engine::{Config, Schedule};
 use anabranch::identify::Identification;
-use anabranch::infer::PriorChoice;
+use anabranch::infer::{Precision, PriorChoice};
 use anabranch::process::{AnyProcess, Bound, Parameter, ProcessError};
 
-use crate::args::{BoundKind, DISCOUNT, EngineArgs, ModelKind, OnOff, ScheduleKind};
+use crate::args::{BoundKind, DISCOUNT, EngineArgs, ModelKind, OnOff, PrecisionKind, ScheduleKind};
 use crate::failure::Failure;
 
 impl EngineArgs {
@@ -53,6 +53,15 @@ impl EngineArgs {
     /// The process of a mixture: Pitman–Yor where there is a discount.
     pub(crate) fn process(&self, discount: Option<Parameter>) -> Result<AnyProcess, Failure> {
         mixture_process(self.alpha, discount, self.bound.into())
+    }
+}
+
+impl From<PrecisionKind> for Precision {
+    fn from(kind: PrecisionKind) -> Self {
+        match kind {
+            PrecisionKind::Mixed => Self::Mixed,
+            PrecisionKind::F64 => Self::Double,
+        }
     }
 }
 

@@ -58,8 +58,9 @@ fn allocations<T>(work: impl FnOnce() -> T) -> (u64, T) {
     (ALLOCATIONS.get() - before, result)
 }
 
-const CLUSTERS: usize = 8;
-const COLUMNS: usize = 5;
+/// So many that scores are ruled out in single precision.
+const CLUSTERS: usize = 20;
+const COLUMNS: usize = 8;
 
 fn rows(seed: u64, n: usize) -> Batch {
     rows_of(Columns::Reals, seed, n, CLUSTERS, COLUMNS)

@@ -14,7 +14,7 @@ use anabranch_io::{OnBadRow, Source};
 use super::founder::FirstModel;
 use super::submit::{bootstrap_rows, publish, source_name};
 use super::{connect_to, prior_spec, runtime, say};
-use crate::args::{Algorithm, FitArgs, OnOff, ScheduleKind};
+use crate::args::{Algorithm, FitArgs, OnOff, PrecisionKind, ScheduleKind};
 use crate::failure::Failure;
 use crate::fit::{Finished, Trace};
 use crate::reading::{self, DomainFilter, Minibatches};
@@ -136,6 +136,7 @@ fn refuse_what_does_not_go_together(args: &FitArgs) -> Result<(), Failure> {
         ),
         (engine.schedule == ScheduleKind::Deterministic, "--schedule deterministic", "leave it out"),
         (engine.identify == OnOff::Off, "--identify off", "leave it out"),
+        (engine.precision == PrecisionKind::F64, "--precision", "leave it out"),
         (engine.workers.is_some(), "--workers", "start more with `anabranch worker`"),
         (args.output.trace.is_some(), "--trace", "look at `anabranch status`, or at the workers' metrics"),
         (args.output.report.is_some(), "--report", "leave it out"),

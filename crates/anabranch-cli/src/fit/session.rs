@@ -110,8 +110,12 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     let watch = Stopwatch::start();
     let names: Vec<String> = setup.source.schema().names().map(str::to_owned).collect();
     let bootstrap = args.bootstrap_rows(BOOTSTRAP_ROWS);
-    let inference =
-        Settings { max_new: args.max_new, surprise: args.identify == OnOff::On, ..Settings::default() };
+    let inference = Settings {
+        max_new: args.max_new,
+        surprise: args.identify == OnOff::On,
+        precision: args.precision.into(),
+        ..Settings::default()
+    };
     let mut config = Config { polish: setup.polish, ..args.config(inference, setup.prior, bootstrap) };
     let sample = output.report.is_some().then(|| RowSample::new(names.len(), REPORT_ROWS, args.seed));
     let domain = setup.filter.family().map(describe);

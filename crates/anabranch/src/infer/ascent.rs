@@ -16,8 +16,9 @@ use super::birth::Births;
 use super::labels::Labels;
 use super::merge::Overlapping;
 use super::mixture::Workspace;
+use super::narrow::Scored;
 use super::skip::{Known, Screen};
-use super::{Increment, Settings};
+use super::{Increment, Precision, Settings};
 use crate::batch::Batch;
 use crate::family::Family;
 use crate::math::cholesky::with_scratch;
@@ -54,11 +55,19 @@ pub(super) struct Ascent<'a, F: Family, P: Process> {
     batch: &'a Batch,
     pub(super) memory: &'a mut Workspace,
     columns: Vec<Column>,
+    precision: Precision,
+    /// Whether labels and sums are those of an E-step over all columns with the parameters at hand.
+    assigned: bool,
 }
 
 impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
     /// Builds the features once and assigns the rows to the known components.
-    pub(super) fn start(posterior: &'a Posterior<F, P>, batch: &'a Batch, memory: &'a mut Workspace) -> Self {
+    pub(super) fn start(
+        posterior: &'a Posterior<F, P>,
+        batch: &'a Batch,
+        precision: Precision,
+        memory: &'a mut Workspace,
+    ) -> Self {
         fill_features(posterior.family(), batch, &mut memory.features);
         memory.phi.clear();
         memory.ln_weights.clear();
@@ -87,7 +96,8 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         if !skipped {
             components.for_each(|component| memory.phi.extend_from_slice(&component.expectation(family).phi));
         }
-        let mut ascent = Self { posterior: Cow::Borrowed(posterior), batch, memory, columns };
+        let mut ascent =
+            Self { posterior: Cow::Borrowed(posterior), batch, memory, columns, precision, assigned: false };
         if !skipped {
             ascent.assign();
         }
@@ -204,7 +214,8 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             .map(|ix| if ix != end && living[ix] { memory.ln_weights[ix] } else { f64::NEG_INFINITY })
             .collect();
         let mut without = Labels::default();
-        without.assign(&features, &memory.phi, &ln_weights, f);
+        let scored = Scored { features: &features, phi: &memory.phi, ln_weights: &ln_weights, n_features: f };
+        without.assign(scored, self.precision);
         // Sums of the columns that gain or lose, and the entropy of the rows, before and after.
         let mut after = memory.sums.clone();
         let (mut touched, mut entropy) = (vec![false; k], 0.0);
@@ -260,8 +271,8 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
     /// The E-step over all columns, from the parameters and weights at hand.
     fn assign(&mut self) {
         let f = self.n_features();
-        let memory = &mut *self.memory;
-        memory.labels.assign(&memory.features, &memory.phi, &memory.ln_weights, f);
+        let Workspace { labels, features, phi, ln_weights, .. } = &mut *self.memory;
+        labels.assign(Scored { features, phi, ln_weights, n_features: f }, self.precision);
     }
 
     /// Drops the columns of components that no row can belong to, so that the ascent never looks at them again.
@@ -299,22 +310,63 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         self.columns.retain(|_| flags.next().is_some_and(|flag| *flag));
     }
 
-    /// Adds the columns of proposed components: a novel row gives its new one the probability of being new.
+    /// Adds the columns of proposed components, which start from their novel rows.
     pub(super) fn open(&mut self, births: &Births) {
         if births.n_components == 0 {
             return;
         }
         let old = self.columns.len();
-        for novel in &births.novel {
-            let share = if old == 0 { 1.0 } else { novel.probability };
-            self.memory.labels.open(novel.row, old + novel.component, share);
-        }
         let family = self.posterior.family();
         let log_partition = family.log_partition(&vec![0.0; family.n_features()]);
         let labels = self.posterior.components().iter().map(|c| &c.evidence().labels);
         let mass = self.posterior.process().candidate_mass(labels);
         self.columns.resize(old + births.n_components, Column { known: None, mass, log_partition });
-        self.refresh();
+        if old > 0 {
+            return self.open_beside(births, old);
+        }
+        for novel in &births.novel {
+            self.memory.labels.give(novel.row, novel.component);
+        }
+        self.accumulate();
+        self.maximise();
+    }
+
+    /// A new column starts from its novel rows, each with the probability of being new, and a known one from what it was before
+    /// the minibatch. So the labels at hand are those of the known ones, and the first E-step only asks which of the new ones
+    /// are possible besides.
+    fn open_beside(&mut self, births: &Births, old: usize) {
+        let (k, f) = (self.columns.len(), self.n_features());
+        let (posterior, memory) = (&*self.posterior, &mut *self.memory);
+        memory.phi.clear();
+        memory.ln_weights.clear();
+        for column in &self.columns[..old] {
+            let known = column.known.expect("columns that are open before births are known");
+            let expectation = posterior.components()[known].expectation(posterior.family());
+            memory.phi.extend_from_slice(&expectation.phi);
+            memory.ln_weights.push(digamma(column.mass));
+        }
+        memory.phi.resize(k * f, 0.0);
+        memory.ln_weights.resize(k, 0.0);
+        memory.sums.clear();
+        memory.sums.resize(k * f, 0.0);
+        for novel in &births.novel {
+            let weight = novel.probability * self.batch.weights().map_or(1.0, |weights| weights[novel.row]);
+            let x = &memory.features[novel.row * f..(novel.row + 1) * f];
+            let sums = &mut memory.sums[(old + novel.component) * f..][..f];
+            sums.iter_mut().zip(x).for_each(|(sum, value)| *sum += weight * value);
+        }
+        // Known ones have not moved; what is not a number has.
+        memory.anchors.clear();
+        memory.anchors.resize(old * f, 0.0);
+        memory.anchors.resize(k * f, f64::NAN);
+        memory.terms.clear();
+        memory.terms.resize(k, 0.0);
+        memory.changed.resize(k, true);
+        self.maximise_moved(Some(CONVERGED));
+        let Workspace { labels, features, phi, ln_weights, .. } = &mut *self.memory;
+        labels.assign_more(Scored { features, phi, ln_weights, n_features: f }, old);
+        self.accumulate();
+        self.assigned = true;
     }
 
     /// Alternates E- and M-steps until the objective stands still; ends after an M-step, with one consistent state.
@@ -327,13 +379,14 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         let enough = settings.absolute_tolerance * self.batch.mass();
         let mut last = f64::NEG_INFINITY;
         for iteration in 0..settings.max_iterations {
-            if iteration == 0 {
-                self.assign();
-            } else {
+            if iteration > 0 {
                 let Workspace { labels, features, phi, ln_weights, changed, .. } = &mut *self.memory;
                 labels.assign_again(features, phi, ln_weights, changed, f);
+                self.accumulate();
+            } else if !std::mem::take(&mut self.assigned) {
+                self.assign();
+                self.accumulate();
             }
-            self.accumulate();
             let entropy = self.entropy();
             let objective = entropy + self.maximise_moved(Some(CONVERGED));
             trace.push(objective);
@@ -342,12 +395,6 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             }
             last = objective;
         }
-    }
-
-    /// Sums and parameters anew from the responsibilities.
-    fn refresh(&mut self) {
-        self.accumulate();
-        self.maximise();
     }
 
     /// `−Σ_jk r log r`, from the scores of the last E-step, which are linear in `Δ`: no logarithm per entry.
@@ -374,6 +421,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
     /// The second half of the M-step: parameters and weights that maximise the objective given `Δ`. Returns the
     /// objective without the entropy.
     pub(super) fn maximise(&mut self) -> f64 {
+        self.assigned = false;
         let (k, f) = (self.columns.len(), self.n_features());
         let memory = &mut *self.memory;
         memory.phi.resize(k * f, 0.0);
@@ -400,7 +448,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             COLUMNS,
             |(((column, (sums, anchor)), (phi, ln_weight)), (term, changed))| {
                 let total = column.mass + sums[0].max(0.0);
-                *changed = !converged.is_some_and(|share| farthest(sums, anchor, phi) <= share * total);
+                *changed = converged.is_none_or(|share| has_moved(sums, anchor, phi, share * total));
                 if !*changed {
                     return;
                 }
@@ -449,9 +497,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
 
     /// The labels by the positions of known components in the posterior. Only while no column is new.
     pub(super) fn labels_of_known(&self) -> Labels {
-        let mut labels = self.memory.labels.clone();
-        labels.rename(&self.columns.iter().map(|column| column.known).collect::<Vec<_>>());
-        labels
+        self.memory.labels.renamed(&self.columns.iter().map(|column| column.known).collect::<Vec<_>>())
     }
 
     /// The evidence of every column, from the very responsibilities that the sums were made of.
@@ -489,11 +535,17 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
     }
 }
 
-/// The farthest that a sum has moved, each in units of `1/√(1 + |φ|)`: a narrow component is sensitive to less.
-fn farthest(sums: &[f64], anchor: &[f64], phi: &[f64]) -> f64 {
-    let moved = sums.iter().zip(anchor).zip(phi).map(|((a, b), phi)| (a - b) * (a - b) * (1.0 + phi.abs()));
-    // What is not a number has moved.
-    moved.fold(0.0, |most: f64, square| if square <= most || most.is_nan() { most } else { square }).sqrt()
+/// Whether a sum has moved by more than this, each in units of `1/√(1 + |φ|)`: a narrow component is sensitive to less.
+fn has_moved(sums: &[f64], anchor: &[f64], phi: &[f64], limit: f64) -> bool {
+    const TOGETHER: usize = 16;
+    let mut columns = sums.chunks(TOGETHER).zip(anchor.chunks(TOGETHER)).zip(phi.chunks(TOGETHER));
+    columns.any(|((sums, anchor), phi)| {
+        // What is not a number has moved.
+        let stays = sums.iter().zip(anchor).zip(phi).fold(true, |stay, ((a, b), phi)| {
+            stay & ((a - b) * (a - b) * (1.0 + phi.abs()) <= limit * limit)
+        });
+        !stays
+    })
 }
 
 /// Writes `T(x)` of each row.

@@ -12,20 +12,17 @@ use pulp::{Arch, Simd, WithSimd};
 use rand::{Rng, RngExt};
 
 use super::ascent::Ascent;
-use super::{Settings, surprise};
+use super::nearest::Nearest;
+use super::{Precision, Settings, surprise};
 use crate::batch::Batch;
 use crate::family::Family;
 use crate::math::draw::draw_from_blocks;
-use crate::math::product::{rows_times_parameters, squared_distance};
-use crate::math::softmax::max_of;
+use crate::math::product::squared_distance;
 use crate::parallel;
 use crate::process::Process;
 
 /// Known components whose exact density is asked before a row counts as novel: those that its row of the E-step prefers.
 const CLOSEST: usize = 4;
-
-/// Products of points and centres that are held at a time: they stay in the cache.
-const PRODUCTS: usize = 32_768;
 
 /// Rows that are looked at at a time.
 const ROWS: usize = 1024;
@@ -85,7 +82,8 @@ pub(super) fn propose<F: Family, P: Process>(
         (novel_rows(ascent, settings.birth_threshold), max_new)
     };
     let family = ascent.posterior().family();
-    let n_components = Seeds::draw(family, batch, &novel, max_new, rng).settle(&mut novel);
+    let n_components =
+        Seeds::draw(family, batch, &novel, max_new, rng).settle(&mut novel, settings.precision);
     Births { novel, n_components }
 }
 
@@ -101,9 +99,9 @@ pub(super) fn draw_for_all<F: Family>(family: &F, batch: &Batch, seeds: usize, r
 }
 
 /// The births of all rows around these seeds.
-pub(super) fn births_of_all(seeds: Seeds) -> Births {
+pub(super) fn births_of_all(seeds: Seeds, precision: Precision) -> Births {
     let mut novel: Vec<NovelRow> = (0..seeds.n_points()).map(certain).collect();
-    let n_components = seeds.settle(&mut novel);
+    let n_components = seeds.settle(&mut novel, precision);
     Births { novel, n_components }
 }
 
@@ -162,23 +160,23 @@ impl Seeds {
     }
 
     /// Lets the seeds settle and joins every novel row to its nearest one. Returns their number.
-    fn settle(self, novel: &mut [NovelRow]) -> usize {
+    fn settle(self, novel: &mut [NovelRow], precision: Precision) -> usize {
         let Self { points, mut centres, m } = self;
-        let (mut nearest, mut before) = (Vec::new(), Vec::new());
         if centres.is_empty() {
             return 0;
         }
-        join_nearest(&points, &centres, m, &mut nearest);
+        let mut nearest = Nearest::new(&points, m, precision);
+        let mut joined = nearest.join(&centres).to_vec();
         for _ in 0..LLOYD_STEPS {
-            move_to_means(&points, &nearest, m, &mut centres);
-            before.clone_from(&nearest);
-            join_nearest(&points, &centres, m, &mut nearest);
+            move_to_means(&points, &joined, m, &mut centres);
+            let now = nearest.join(&centres);
             // The same rows have the same means, for ever.
-            if before == nearest {
+            if now == joined {
                 break;
             }
+            joined.copy_from_slice(now);
         }
-        novel.iter_mut().zip(&nearest).for_each(|(row, centre)| row.component = *centre);
+        novel.iter_mut().zip(&joined).for_each(|(row, centre)| row.component = *centre);
         centres.len() / m
     }
 }
@@ -259,50 +257,6 @@ impl WithSimd for Nearer<'_> {
         }
         lowered
     }
-}
-
-/// For each point the centre with the smallest `|c|²/2 − c·x`, which is the nearest one.
-fn join_nearest(points: &[f64], centres: &[f64], m: usize, nearest: &mut Vec<usize>) {
-    let k = centres.len() / m;
-    let half_norms: Vec<f64> =
-        centres.chunks_exact(m).map(|c| 0.5 * c.iter().map(|v| v * v).sum::<f64>()).collect();
-    nearest.resize(points.len() / m, 0);
-    let at_a_time = (PRODUCTS / k).max(1);
-    parallel::each(points.chunks(at_a_time * m).zip(nearest.chunks_mut(at_a_time)), 1, |(some, nearest)| {
-        parallel::with_buffer(nearest.len() * k, |products| {
-            rows_times_parameters(some, centres, m, products);
-            Arch::new().dispatch(Closest { products, half_norms: &half_norms, nearest });
-        });
-    });
-}
-
-/// Takes the closest of the centres from the products of some points with all of them.
-struct Closest<'a> {
-    products: &'a mut [f64],
-    half_norms: &'a [f64],
-    nearest: &'a mut [usize],
-}
-
-impl WithSimd for Closest<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) {
-        let Self { products, half_norms, nearest } = self;
-        for (row, nearest) in products.chunks_exact_mut(half_norms.len()).zip(nearest) {
-            row.iter_mut().zip(half_norms).for_each(|(product, half_norm)| *product -= half_norm);
-            *nearest = position_of(row, max_of(row));
-        }
-    }
-}
-
-/// Where a value stands in a row; 0 where it does not.
-#[inline(always)]
-fn position_of(row: &[f64], value: f64) -> usize {
-    const TOGETHER: usize = 16;
-    let piece = |piece: &[f64]| piece.iter().fold(false, |any, other| any | (*other == value));
-    let first = row.chunks(TOGETHER).position(piece).unwrap_or(0) * TOGETHER;
-    row[first..].iter().position(|other| *other == value).map_or(0, |ix| first + ix)
 }
 
 /// Moves each centre to the mean of the points that are nearest to it; one without any stays.

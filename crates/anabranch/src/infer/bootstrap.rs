@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::ascent::Ascent;
 use super::birth::{Births, Seeds};
-use super::{Increment, Look, Settings, Workspace, birth, look, upkeep};
+use super::{Increment, Look, Precision, Settings, Workspace, birth, look, upkeep};
 use crate::batch::Batch;
 use crate::family::{Family, Partition};
 use crate::identify::ComponentId;
@@ -164,7 +164,7 @@ pub fn bootstrap<F: Family, P: Process>(
     let others = others.chain((rows.n_rows() <= SCOUT_ROWS && many > few).then_some(many));
     let tries = std::iter::once(few).chain(others).map(|seeds| (Start::Prior, seeds));
     let mut found = best_of(&better, &rows, tries.collect());
-    join_rest(&mut found, prior, batch, rows.n_rows(), workspace);
+    join_rest(&mut found, prior, batch, rows.n_rows(), settings.precision, workspace);
     found
 }
 
@@ -174,6 +174,7 @@ fn join_rest<F: Family, P: Process>(
     prior: &Posterior<F, P>,
     batch: &Batch,
     first: usize,
+    precision: Precision,
     workspace: &mut Workspace,
 ) {
     let rest = batch.tail(first);
@@ -185,7 +186,9 @@ fn join_rest<F: Family, P: Process>(
         known.map(|(ix, evidence)| Arc::new(Component::new(ComponentId(ix as u64), 0, evidence.clone())));
     let mut posterior = Posterior::prior(found.family.clone(), prior.process().clone());
     posterior.components = components.collect();
-    for (ComponentId(ix), evidence) in look::look_again(&posterior, &rest, Look::Everywhere, workspace) {
+    for (ComponentId(ix), evidence) in
+        look::look_again(&posterior, &rest, Look::Everywhere, precision, workspace)
+    {
         found.increment.new[ix as usize].absorb(&evidence);
     }
     found.increment.mass += rest.mass();
@@ -261,8 +264,8 @@ fn seed<'a, F: Family, P: Process>(
 }
 
 /// The rows in another order, with the pieces around the seeds.
-fn pieces(batch: &Batch, seeds: Seeds) -> (Batch, Births) {
-    let mut births = birth::births_of_all(seeds);
+fn pieces(batch: &Batch, seeds: Seeds, precision: Precision) -> (Batch, Births) {
+    let mut births = birth::births_of_all(seeds, precision);
     // Rows of the same piece stand together: then most components are impossible for most blocks of rows.
     births.novel.sort_by_key(|novel| novel.component);
     let order: Vec<usize> = births.novel.iter().map(|novel| novel.row).collect();
@@ -280,9 +283,9 @@ fn grow<F: Family, P: Process>(
     let mut family = prior.family().clone();
     let least = prior.process().least_count();
     let settings = Settings { max_iterations: ITERATIONS_PER_ROUND, ..settings.clone() };
-    let (batch, births) = pieces(&batch, seeds);
+    let (batch, births) = pieces(&batch, seeds, settings.precision);
     let batch = &batch;
-    let mut ascent = Ascent::start(prior, batch, workspace);
+    let mut ascent = Ascent::start(prior, batch, settings.precision, workspace);
     ascent.open(&births);
     if start == Start::Pieces {
         // The partition around the seeds is a better first guess of what a cluster is than any constant.

@@ -10,6 +10,8 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
+use super::Precision;
+use super::narrow::{Narrow, Scored};
 use crate::batch::Batch;
 use crate::math::product::{add_scaled, dot, rows_times_parameters};
 use crate::math::softmax::{LN_NEGLIGIBLE, max_of, softmax_row};
@@ -37,16 +39,17 @@ const COUNTED: usize = 2048;
 const TOGETHER: usize = 16;
 
 /// The possible labels of each row. A row has [`MOST`] places, of which it uses the first ones.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Labels {
     components: Vec<u32>,
     probabilities: Vec<f64>,
     used: Vec<u8>,
     ln_totals: Vec<f64>,
+    narrow: Narrow,
 }
 
 /// The labels of some rows in turn.
-struct Block<'a> {
+pub(super) struct Block<'a> {
     components: &'a mut [u32],
     probabilities: &'a mut [f64],
     used: &'a mut [u8],
@@ -82,20 +85,30 @@ impl Labels {
     }
 
     /// The E-step over all components: scores are `φ_k · T(x) + ln w_k`.
-    pub(super) fn assign(&mut self, features: &[f64], phi: &[f64], ln_weights: &[f64], n_features: usize) {
-        let k = ln_weights.len();
-        self.clear(features.len() / n_features);
+    pub(super) fn assign(&mut self, scored: Scored<'_>, precision: Precision) {
+        let Scored { features, phi, ln_weights, n_features } = scored;
+        let (n, k) = (features.len() / n_features, ln_weights.len());
+        self.clear(n);
         if k == 0 {
             return;
         }
+        let narrows = precision == Precision::Mixed && scored.suits();
+        let mut narrow = std::mem::take(&mut self.narrow);
+        if narrows {
+            narrow.prepare(scored);
+        }
         let rows_at_a_time = (SCORES / k).clamp(16, MOST_ROWS);
         let blocks = self.blocks(rows_at_a_time).zip(features.chunks(rows_at_a_time * n_features));
-        parallel::each(blocks, 1, |(labels, rows)| {
-            parallel::with_buffer(rows.len() / n_features * k, |scores| {
-                rows_times_parameters(rows, phi, n_features, scores);
+        parallel::each(blocks, 1, |(mut labels, features)| {
+            if narrows && narrow.assign(&mut labels, Scored { features, ..scored }) {
+                return;
+            }
+            parallel::with_buffer(features.len() / n_features * k, |scores| {
+                rows_times_parameters(features, phi, n_features, scores);
                 Arch::new().dispatch(Choose { labels, scores, ln_weights });
             });
         });
+        self.narrow = narrow;
     }
 
     /// The labels in pieces of so many rows.
@@ -114,9 +127,17 @@ impl Labels {
     /// Takes the labels of a row from the scores of all components.
     #[inline(always)]
     pub(super) fn choose(&mut self, row: usize, scores: &[f64]) {
-        let Self { components, probabilities, used, ln_totals } = self;
+        let Self { components, probabilities, used, ln_totals, .. } = self;
         Block { components, probabilities, used, ln_totals }.choose(row, scores);
     }
+    /// The E-step over the labels that are possible and all components from `first` on.
+    pub(super) fn assign_more(&mut self, scored: Scored<'_>, first: usize) {
+        let blocks = self.blocks(ROWS).zip(scored.features.chunks(ROWS * scored.n_features));
+        parallel::each(blocks, 1, |(labels, features)| {
+            Arch::new().dispatch(AssignMore { labels, scored: Scored { features, ..scored }, first });
+        });
+    }
+
     /// The E-step over the labels that are possible, for rows of which the parameters of a label have `changed`.
     pub(super) fn assign_again(
         &mut self,
@@ -169,6 +190,19 @@ impl Labels {
         }
     }
 
+    /// A copy with other names, as [`Labels::rename`] gives them.
+    pub(super) fn renamed(&self, new_names: &[Option<usize>]) -> Self {
+        let mut labels = Self {
+            components: self.components.clone(),
+            probabilities: self.probabilities.clone(),
+            used: self.used.clone(),
+            ln_totals: self.ln_totals.clone(),
+            narrow: Narrow::default(),
+        };
+        labels.rename(new_names);
+        labels
+    }
+
     /// The labels of a row become those of another one.
     pub(super) fn copy_row(&mut self, row: usize, other: &Self, from: usize) {
         let (to, source) = (row * MOST..(row + 1) * MOST, from * MOST..(from + 1) * MOST);
@@ -200,24 +234,11 @@ impl Labels {
         }
     }
 
-    /// Gives a component this share of a row; the others keep the rest. Where all places are taken, the least probable
-    /// label makes room.
-    pub(super) fn open(&mut self, row: usize, component: usize, share: f64) {
-        let first = row * MOST;
-        let mut used = usize::from(self.used[row]);
-        let places = &mut self.probabilities[first..first + used];
-        if used == MOST {
-            let least = (0..used).min_by(|a, b| places[*a].total_cmp(&places[*b])).expect("there are places");
-            let rest = 1.0 - places[least];
-            places[least] = places[used - 1];
-            self.components[first + least] = self.components[first + used - 1];
-            used -= 1;
-            places[..used].iter_mut().for_each(|p| *p /= rest);
-        }
-        self.probabilities[first..first + used].iter_mut().for_each(|p| *p *= 1.0 - share);
-        self.components[first + used] = component as u32;
-        self.probabilities[first + used] = share;
-        self.used[row] = used as u8 + 1;
+    /// The component becomes the only label of a row.
+    pub(super) fn give(&mut self, row: usize, component: usize) {
+        self.components[row * MOST] = component as u32;
+        self.probabilities[row * MOST] = 1.0;
+        self.used[row] = 1;
     }
 
     /// The same labels by component.
@@ -274,17 +295,27 @@ impl Block<'_> {
                 }
             }
         }
-        let places = row * MOST..row * MOST + chosen.used;
-        self.used[row] = chosen.used as u8;
-        self.components[places.clone()].copy_from_slice(&chosen.components[..chosen.used]);
-        self.probabilities[places.clone()].copy_from_slice(&chosen.scores[..chosen.used]);
-        self.ln_totals[row] = softmax_row(&mut self.probabilities[places]);
+        self.put(row, &chosen, cut);
+    }
+
+    /// The labels of a row become the chosen components with a score of at least `cut`.
+    #[inline(always)]
+    pub(super) fn put(&mut self, row: usize, chosen: &Chosen, cut: f64) {
+        let first = row * MOST;
+        let mut used = 0;
+        for (score, component) in chosen.scores.iter().zip(&chosen.components).take(chosen.used) {
+            self.probabilities[first + used] = *score;
+            self.components[first + used] = *component;
+            used += usize::from(*score >= cut);
+        }
+        self.used[row] = used as u8;
+        self.ln_totals[row] = softmax_row(&mut self.probabilities[first..first + used]);
     }
 }
 
 /// The largest scores so far, of at most [`MOST`] components.
 #[derive(Default)]
-struct Chosen {
+pub(super) struct Chosen {
     scores: [f64; MOST],
     components: [u32; MOST],
     used: usize,
@@ -295,13 +326,13 @@ struct Chosen {
 impl Chosen {
     /// What a score must exceed to find a place.
     #[inline(always)]
-    fn least_of_all(&self) -> f64 {
+    pub(super) fn least_of_all(&self) -> f64 {
         if self.used < MOST { f64::NEG_INFINITY } else { self.scores[self.least] }
     }
 
     /// Takes a score in, if it is among the largest. Of equal ones the first stays.
     #[inline(always)]
-    fn add(&mut self, score: f64, component: u32) {
+    pub(super) fn add(&mut self, score: f64, component: u32) {
         let place = if self.used < MOST {
             self.used += 1;
             self.used - 1
@@ -337,6 +368,36 @@ impl WithSimd for Choose<'_> {
         for (ix, row) in scores.chunks_exact_mut(ln_weights.len()).enumerate() {
             row.iter_mut().zip(ln_weights).for_each(|(score, weight)| *score += weight);
             labels.choose(ix, row);
+        }
+    }
+}
+
+/// The loop of [`Labels::assign_more`] for the registers of the machine.
+struct AssignMore<'a> {
+    labels: Block<'a>,
+    scored: Scored<'a>,
+    first: usize,
+}
+
+impl WithSimd for AssignMore<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { mut labels, scored, first } = self;
+        for (row, x) in scored.features.chunks_exact(scored.n_features).enumerate() {
+            let known = labels.used[row] as usize;
+            let (mut chosen, mut best) = (Chosen::default(), f64::NEG_INFINITY);
+            for ix in 0..known + scored.ln_weights.len() - first {
+                let component =
+                    if ix < known { labels.components[row * MOST + ix] } else { (first + ix - known) as u32 };
+                let score = scored.score(simd, x, component as usize);
+                if score >= chosen.least_of_all() {
+                    chosen.add(score, component);
+                    best = best.max(score);
+                }
+            }
+            labels.put(row, &chosen, best + LN_NEGLIGIBLE);
         }
     }
 }
@@ -449,6 +510,10 @@ mod tests {
         (features, phi, (0..k).map(|i| -(i as f64 * 0.1)).collect())
     }
 
+    fn scored<'a>(features: &'a [f64], phi: &'a [f64], ln_weights: &'a [f64]) -> Scored<'a> {
+        Scored { features, phi, ln_weights, n_features: phi.len() / ln_weights.len() }
+    }
+
     fn dense(labels: &Labels, k: usize) -> Vec<f64> {
         let mut dense = vec![0.0; labels.used.len() * k];
         for (row, labels) in labels.rows().enumerate() {
@@ -463,7 +528,7 @@ mod tests {
             let (n, f) = (23, 7);
             let (features, phi, ln_weights) = example(n, k, f);
             let mut labels = Labels::default();
-            labels.assign(&features, &phi, &ln_weights, f);
+            labels.assign(scored(&features, &phi, &ln_weights), Precision::Double);
             let found = dense(&labels, k);
             for (row, x) in features.chunks_exact(f).enumerate() {
                 let mut all: Vec<f64> = (0..k)
@@ -490,7 +555,7 @@ mod tests {
         let (k, f) = (40, 7);
         let (features, phi, ln_weights) = example(23, k, f);
         let mut labels = Labels::default();
-        labels.assign(&features, &phi, &ln_weights, f);
+        labels.assign(scored(&features, &phi, &ln_weights), Precision::Double);
         let before = dense(&labels, k);
         labels.assign_again(&features, &phi, &ln_weights, &vec![true; k], f);
         assert!(dense(&labels, k).iter().zip(&before).all(|(a, b)| (a - b).abs() < ROUNDING));
@@ -501,7 +566,7 @@ mod tests {
         let (n, k, f) = (23, 40, 7);
         let (features, phi, ln_weights) = example(n, k, f);
         let mut labels = Labels::default();
-        labels.assign(&features, &phi, &ln_weights, f);
+        labels.assign(scored(&features, &phi, &ln_weights), Precision::Double);
         let weights: Vec<f64> = (0..n).map(|i| 0.5 + i as f64).collect();
         let batch = Batch::new(1, vec![0.0; n]).unwrap().with_weights(weights.clone()).unwrap();
         let mut sums = vec![0.0; k * f];
@@ -516,11 +581,11 @@ mod tests {
     }
 
     #[test]
-    fn joining_and_renaming_move_probability_and_opening_makes_room() {
+    fn joining_and_renaming_move_probability() {
         let (n, k, f) = (23, 40, 7);
         let (features, phi, ln_weights) = example(n, k, f);
         let mut labels = Labels::default();
-        labels.assign(&features, &phi, &ln_weights, f);
+        labels.assign(scored(&features, &phi, &ln_weights), Precision::Double);
         let before = dense(&labels, k);
         let mut into = vec![None; k];
         into[7] = Some(3);
@@ -534,12 +599,21 @@ mod tests {
         labels.rename(&names);
         let renamed = dense(&labels, k / 2);
         assert!((0..n * k / 2).all(|i| renamed[i] == joined[i / (k / 2) * k + 2 * (i % (k / 2)) + 1]));
+    }
 
-        labels.assign(&features, &phi, &ln_weights, f);
-        labels.open(0, k, 0.25);
-        assert_eq!(labels.row(0).count(), MOST);
-        assert!((labels.row(0).map(|(_, p)| p).sum::<f64>() - 1.0).abs() < ROUNDING);
-        assert!(labels.row(0).any(|label| label == (k, 0.25)));
+    #[test]
+    fn asking_for_more_components_beside_the_possible_ones_finds_the_labels_of_all() {
+        let (n, k, f, first) = (23, 40, 7, 35);
+        let (features, phi, ln_weights) = example(n, k, f);
+        let mut all = Labels::default();
+        all.assign(scored(&features, &phi, &ln_weights), Precision::Double);
+        let mut more = Labels::default();
+        more.assign(scored(&features, &phi[..first * f], &ln_weights[..first]), Precision::Double);
+        more.assign_more(scored(&features, &phi, &ln_weights), first);
+        assert!(dense(&more, k).iter().zip(&dense(&all, k)).all(|(a, b)| (a - b).abs() < ROUNDING));
+        assert!(more.ln_totals().iter().zip(all.ln_totals()).all(|(a, b)| (a - b).abs() < ROUNDING));
+        more.give(3, 2);
+        assert_eq!(more.row(3).collect::<Vec<_>>(), [(2, 1.0)]);
     }
 
     #[test]
@@ -547,7 +621,7 @@ mod tests {
         let (n, k, f) = (23, 40, 7);
         let (features, phi, ln_weights) = example(n, k, f);
         let mut labels = Labels::default();
-        labels.assign(&features, &phi, &ln_weights, f);
+        labels.assign(scored(&features, &phi, &ln_weights), Precision::Double);
         let (dense, by_component) = (dense(&labels, k), labels.by_component(k));
         let mut seen = Vec::new();
         by_component.of_pair(2, 5, |row, a, b| seen.push((row, a, b)));

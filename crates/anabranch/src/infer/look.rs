@@ -6,7 +6,7 @@
 
 use super::ascent::{Ascent, fill_features};
 use super::labels::Labels;
-use super::{Increment, Look, Workspace};
+use super::{Increment, Look, Precision, Workspace};
 use crate::batch::Batch;
 use crate::family::Family;
 use crate::identify::ComponentId;
@@ -25,22 +25,24 @@ pub(super) fn look_again<F: Family, P: Process>(
     posterior: &Posterior<F, P>,
     rows: &Batch,
     look: Look,
+    precision: Precision,
     workspace: &mut Workspace,
 ) -> Vec<(ComponentId, Evidence)> {
     let where_possible = match look {
         Look::WherePossible => look_where_possible(posterior, rows, workspace),
         Look::Everywhere => None,
     };
-    where_possible.unwrap_or_else(|| look_everywhere(posterior, rows, workspace))
+    where_possible.unwrap_or_else(|| look_everywhere(posterior, rows, precision, workspace))
 }
 
 fn look_everywhere<F: Family, P: Process>(
     posterior: &Posterior<F, P>,
     rows: &Batch,
+    precision: Precision,
     workspace: &mut Workspace,
 ) -> Vec<(ComponentId, Evidence)> {
     let look = |piece: Batch, workspace: &mut Workspace| {
-        let mut ascent = Ascent::start(posterior, &piece, workspace);
+        let mut ascent = Ascent::start(posterior, &piece, precision, workspace);
         ascent.accumulate();
         (ascent.labels_of_known(), ascent.export())
     };

@@ -66,7 +66,7 @@ pub fn infer<F: Family, P: Process>(
     if batch.mass() <= 0.0 {
         return (Increment::nothing(posterior.version()), report);
     }
-    let mut ascent = Ascent::start(posterior, batch, workspace);
+    let mut ascent = Ascent::start(posterior, batch, settings.precision, workspace);
     let familiarity = surprise::familiarity(&mut ascent);
     let births = birth::propose(&ascent, settings, rng);
     report.novel_rows = births.novel.len();

@@ -11,6 +11,8 @@ mod look;
 mod merge;
 mod mixture;
 mod model;
+mod narrow;
+mod nearest;
 mod skip;
 mod split;
 mod surprise;
@@ -29,6 +31,18 @@ use serde::{Deserialize, Serialize};
 use crate::identify::ComponentId;
 use crate::posterior::Evidence;
 
+/// What the E-step's product of features and parameters is computed in.
+///
+/// The labels are the same: single precision only rules out what a row cannot belong to, by a bound on its error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// Single precision for what can be ruled out, double precision for what is left.
+    #[default]
+    Mixed,
+    /// Double precision for all.
+    Double,
+}
+
 /// How minibatch inference runs. The defaults suit data nobody has seen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -44,6 +58,8 @@ pub struct Settings {
     pub birth_threshold: f64,
     /// Whether rows also seed components when most of their minibatch is explained worse than usual: the stream has changed.
     pub surprise: bool,
+    /// What the scores of rows are computed in.
+    pub precision: Precision,
 }
 
 impl Default for Settings {
@@ -55,6 +71,7 @@ impl Default for Settings {
             relative_tolerance: 1e-8,
             birth_threshold: 0.1,
             surprise: true,
+            precision: Precision::default(),
         }
     }
 }

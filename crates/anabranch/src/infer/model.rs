@@ -121,7 +121,7 @@ impl<F: Family, P: Process> Inference<F, P> for Settings {
         sample: &Batch,
         horizon: f64,
     ) -> Vec<(ComponentId, ComponentId)> {
-        upkeep::merges(posterior, sample, horizon)
+        upkeep::merges(posterior, sample, horizon, self.precision)
     }
 
     fn splits(
@@ -141,6 +141,6 @@ impl<F: Family, P: Process> Inference<F, P> for Settings {
         look: Look,
         workspace: &mut Workspace,
     ) -> Vec<(ComponentId, Evidence)> {
-        look::look_again(posterior, batch, look, workspace)
+        look::look_again(posterior, batch, look, self.precision, workspace)
     }
 }

@@ -207,6 +207,8 @@ mod tests {
     use crate::batch::Batch;
     use crate::family::{Conjugate, Gaussian};
     use crate::identify::ComponentId;
+    use crate::infer::Precision;
+    use crate::infer::narrow::Scored;
     use crate::posterior::Evidence;
 
     const D: usize = 10;
@@ -251,7 +253,8 @@ mod tests {
         assert!(Screen::default().assign(&mut screened, &features, known, &family), "few scores are needed");
         let mut all = Labels::default();
         let phi: Vec<f64> = components.iter().flat_map(|c| c.expectation(&family).phi.clone()).collect();
-        all.assign(&features, &phi, &ln_weights, f);
+        let scored = Scored { features: &features, phi: &phi, ln_weights: &ln_weights, n_features: f };
+        all.assign(scored, Precision::Double);
         for row in 0..300 {
             let mut found: Vec<_> = screened.row(row).collect();
             let mut expected: Vec<_> = all.row(row).collect();

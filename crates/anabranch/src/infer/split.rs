@@ -42,7 +42,7 @@ pub(super) fn splits<F: Family, P: Process>(
     workspace: &mut Workspace,
 ) -> Vec<(ComponentId, Vec<Part>)> {
     let family = posterior.family();
-    let (labels, living) = upkeep::labels_of(posterior, sample);
+    let (labels, living) = upkeep::labels_of(posterior, sample, settings.precision);
     let mut rows = vec![Vec::new(); living.len()];
     for (row, labels) in Labels::rows(&labels).enumerate() {
         for (ix, _) in labels.filter(|(_, probability)| *probability > MAJORITY) {

@@ -3,8 +3,10 @@
 //! Nothing here changes a posterior. Each function looks at a snapshot and says what could be better; the engine makes
 //! journal entries of it.
 
+use super::Precision;
 use super::labels::Labels;
 use super::merge::Overlapping;
+use super::narrow::Scored;
 use crate::batch::Batch;
 use crate::family::{Family, Partition};
 use crate::identify::ComponentId;
@@ -50,6 +52,7 @@ pub fn merges<F: Family, P: Process>(
     posterior: &Posterior<F, P>,
     sample: &Batch,
     horizon: f64,
+    precision: Precision,
 ) -> Vec<(ComponentId, ComponentId)> {
     let family = posterior.family();
     let f = family.n_features();
@@ -61,7 +64,7 @@ pub fn merges<F: Family, P: Process>(
         totals.extend_from_slice(&component.evidence().stats);
         phi.extend_from_slice(&component.expectation(family).phi);
     }
-    let mut labels = labels(posterior, sample, &phi, &living);
+    let mut labels = labels(posterior, sample, &phi, &living, precision);
     let row_weight = posterior.mass() / sample.n_rows() as f64;
     let mut merged = Vec::new();
     for _ in 0..MERGE_ROUNDS {
@@ -123,11 +126,12 @@ fn living<F: Family, P: Process>(posterior: &Posterior<F, P>) -> Vec<usize> {
 pub(super) fn labels_of<F: Family, P: Process>(
     posterior: &Posterior<F, P>,
     rows: &Batch,
+    precision: Precision,
 ) -> (Labels, Vec<usize>) {
     let living = living(posterior);
     let expected = |ix: &usize| &posterior.components()[*ix].expectation(posterior.family()).phi;
     let phi: Vec<f64> = living.iter().flat_map(expected).copied().collect();
-    (labels(posterior, rows, &phi, &living), living)
+    (labels(posterior, rows, &phi, &living, precision), living)
 }
 
 /// One E-step of the sample on these components.
@@ -136,6 +140,7 @@ fn labels<F: Family, P: Process>(
     sample: &Batch,
     phi: &[f64],
     components: &[usize],
+    precision: Precision,
 ) -> Labels {
     let family = posterior.family();
     let f = family.n_features();
@@ -147,7 +152,7 @@ fn labels<F: Family, P: Process>(
     let rows = sample.rows().zip(features.chunks_exact_mut(f));
     parallel::each(rows, ROWS, |(row, out)| family.features(row, out));
     let mut labels = Labels::default();
-    labels.assign(&features, phi, &ln_weights, f);
+    labels.assign(Scored { features: &features, phi, ln_weights: &ln_weights, n_features: f }, precision);
     labels
 }
 
@@ -203,7 +208,7 @@ mod tests {
         let (mut fold, rows) = a_cluster_twice_and_another_once();
         for horizon in [1.0, 2.0] {
             assert_eq!(
-                merges(fold.posterior(), &rows, horizon),
+                merges(fold.posterior(), &rows, horizon, Precision::Mixed),
                 [(ComponentId(1), ComponentId(0))],
                 "horizon {horizon}"
             );
@@ -211,7 +216,7 @@ mod tests {
         let before = fold.posterior().objective();
         fold.apply(&Entry::Retire { id: ComponentId(1), into: ComponentId(0) }).unwrap();
         assert!(fold.posterior().objective() > before);
-        assert!(merges(fold.posterior(), &rows, 1.0).is_empty());
+        assert!(merges(fold.posterior(), &rows, 1.0, Precision::Mixed).is_empty());
     }
 
     #[test]

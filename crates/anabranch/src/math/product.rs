@@ -1,11 +1,12 @@
 //! The two matrix products of the hot path: `X Φᵀ` (E-step) and `RᵀX` (M-step), row-major.
 
 use faer::linalg::matmul::matmul;
+use faer::traits::RealField;
 use faer::{Accum, MatMut, MatRef, Par};
 use pulp::{Simd, as_arrays};
 
 /// `out (n × k) = rows (n × f) · parameters (k × f)ᵀ`.
-pub fn rows_times_parameters(rows: &[f64], parameters: &[f64], n_features: usize, out: &mut [f64]) {
+pub fn rows_times_parameters<T: RealField>(rows: &[T], parameters: &[T], n_features: usize, out: &mut [T]) {
     let n = rows.len() / n_features;
     let k = parameters.len() / n_features;
     matmul(
@@ -13,7 +14,7 @@ pub fn rows_times_parameters(rows: &[f64], parameters: &[f64], n_features: usize
         Accum::Replace,
         MatRef::from_row_major_slice(rows, n, n_features),
         MatRef::from_row_major_slice(parameters, k, n_features).transpose(),
-        1.0,
+        T::one_impl(),
         Par::Seq,
     );
 }
