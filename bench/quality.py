@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "target" / "quality"
 TRUE_PRIOR = ["--prior-mean", "0", "--prior-kappa", "0.001", "--prior-scale", "1", "--prior-dof", "4"]
 REFINED = ["--passes", "5"]
+POLISHED = ["--polish"]
 
 
 def rival_settings(components: int, iterations: int, **prior: object) -> dict:
@@ -51,13 +52,13 @@ def workers(number: int) -> list[str]:
 # Name of a case: the data, the number of draws, the rival's settings, and the variants of our flags.
 CASES = {
     "2d-true-prior": ("2d", 10, rival_settings(200, 25, **RIVAL_TRUE_PRIOR), {f"W={w}": TRUE_PRIOR + workers(w) for w in (1, 8, 64)}),
-    "2d": ("2d", 3, rival_settings(200, 25), {"defaults": [], "refined": REFINED}),
-    "20d-separated": ("20d-separated", 3, rival_settings(100, 40), {"defaults": [], "refined": REFINED}),
-    "20d-overlapping": ("20d-overlapping", 3, rival_settings(100, 40), {"W=1": workers(1), "W=16": workers(16), "refined": REFINED}),
-    "64d": ("64d", 3, rival_settings(100, 40), {"defaults": []}),
-    "mnist": ("mnist", 3, rival_settings(100, 40), {**{f"W={w}": workers(w) for w in (1, 8, 32)}, "refined": REFINED}),
-    "mnist-sorted": ("mnist-sorted", 3, rival_settings(100, 40), {"defaults": [], "refined": REFINED}),
-    **{name: (name, case.draws, rival_settings(case.components, case.iterations), {"defaults": []}) for name, case in REAL.items() if "mnist" not in name},
+    "2d": ("2d", 3, rival_settings(200, 25), {"defaults": [], "refined": REFINED, "polished": POLISHED}),
+    "20d-separated": ("20d-separated", 3, rival_settings(100, 40), {"defaults": [], "refined": REFINED, "polished": POLISHED}),
+    "20d-overlapping": ("20d-overlapping", 3, rival_settings(100, 40), {"W=1": workers(1), "W=16": workers(16), "refined": REFINED, "polished": POLISHED}),
+    "64d": ("64d", 3, rival_settings(100, 40), {"defaults": [], "polished": POLISHED}),
+    "mnist": ("mnist", 3, rival_settings(100, 40), {**{f"W={w}": workers(w) for w in (1, 8, 32)}, "refined": REFINED, "polished": POLISHED}),
+    "mnist-sorted": ("mnist-sorted", 3, rival_settings(100, 40), {"defaults": [], "refined": REFINED, "polished": POLISHED}),
+    **{name: (name, case.draws, rival_settings(case.components, case.iterations), {"defaults": [], "polished": POLISHED}) for name, case in REAL.items() if "mnist" not in name},
 }
 # Of the synthetic cases, the rival fits the first draw only: a fit takes minutes.
 RIVAL_DRAWS = {"2d-true-prior": 1, "2d": 1, "20d-separated": 1, "20d-overlapping": 1, "64d": 1, "mnist": 1, "mnist-sorted": 0, "glove": 1, "flow": 1}

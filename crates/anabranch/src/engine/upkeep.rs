@@ -22,9 +22,17 @@ const FIRST_LINE: f64 = 1000.0;
 /// While the stream goes on, a merge must still be right when the data have doubled again.
 const HORIZON: f64 = 2.0;
 
-/// Looks at the first rows, at most, before splits are judged on them; and in a round of polishing.
-const SETTLING_LOOKS: usize = 10;
-const POLISHING_LOOKS: usize = 20;
+/// Looks at the first rows, at most: everywhere, and where possible after each of those.
+#[derive(Clone, Copy)]
+struct Looks {
+    everywhere: usize,
+    where_possible: usize,
+}
+
+/// Before splits are judged on them, and in a round of polishing.
+const SETTLING: Looks = Looks { everywhere: 10, where_possible: 2 };
+const POLISHING: Looks = Looks { everywhere: 2, where_possible: 15 };
+const NO_LOOKS: Looks = Looks { everywhere: 0, where_possible: 0 };
 
 /// Shares of sums of weights round by less.
 const ROUNDING: f64 = 1e-9;
@@ -213,18 +221,28 @@ impl<F: Conjugate, P: Process, I: Inference<F, P>> SecondLook<'_, F, P, I> {
         self.evidence = self.config.inference.look_again(posterior, &self.first, look, &mut self.workspace);
     }
 
-    /// Looks again until no component gains or loses a row, so many times at most.
-    fn settle(&mut self, looks: usize) -> Fold<F, P> {
+    /// Looks again until a look everywhere moves no row, so many times at most.
+    fn settle(&mut self, looks: Looks) -> Fold<F, P> {
         let mut trial = self.trial();
-        for ix in 0..looks {
-            let before = std::mem::take(&mut self.evidence);
-            self.look(trial.posterior(), if ix == 0 { Look::Everywhere } else { Look::WherePossible });
-            trial = self.trial();
-            if counts_agree(&before, &self.evidence) {
+        for _ in 0..looks.everywhere {
+            if self.has_settled(&mut trial, Look::Everywhere) {
                 break;
+            }
+            for _ in 0..looks.where_possible {
+                if self.has_settled(&mut trial, Look::WherePossible) {
+                    break;
+                }
             }
         }
         trial
+    }
+
+    /// Looks again; true when no component gains or loses a row.
+    fn has_settled(&mut self, trial: &mut Fold<F, P>, look: Look) -> bool {
+        let before = std::mem::take(&mut self.evidence);
+        self.look(trial.posterior(), look);
+        *trial = self.trial();
+        counts_agree(&before, &self.evidence)
     }
 
     /// Makes the splits, if the objective rises after the rows have looked at the parts; returns whether.
@@ -281,9 +299,9 @@ fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
     let share = first.mass() / central.snapshot().mass();
     let (most, all) = (share >= 0.5, share >= 1.0 - ROUNDING);
     let (rounds, looks) = match (config.polish, most) {
-        (Some(_), _) => (POLISHING_ROUNDS, POLISHING_LOOKS),
-        (None, true) => (1, SETTLING_LOOKS),
-        (None, false) => (1, 0),
+        (Some(_), _) => (POLISHING_ROUNDS, POLISHING),
+        (None, true) => (1, SETTLING),
+        (None, false) => (1, NO_LOOKS),
     };
     let workspace = I::Workspace::default();
     let mut second = SecondLook { central, config, first, evidence: Vec::new(), workspace };
