@@ -23,6 +23,7 @@ NOTES = """
   prior where that is given, else with the prior that makes the labelled rows most probable. A method that has to find the clusters is not expected to be
   above it.
 - **ARI**: adjusted Rand index between the true and the found labels of the training rows. **Best** is that of labels by the true mixture.
+- **refined** is `--passes 5`, **polished** is `--polish`: the first 100,000 rows are kept and learned from again when the input ends.
 - **Components**: those that hold at least one row. **CPU-s**: processor seconds of the fit, one thread, reading included for ours and not for
   the rival.
 - Our figures are means over the draws (synthetic), the splits, or, where there is a test set, the seeds. The rival's are those of the first draw (all

@@ -38,6 +38,22 @@ def test_looking_does_not_change_what_is_learned():
     same(watched, quiet)
 
 
+def test_polished_rows_count_once_in_any_pieces_and_raise_the_likelihood():
+    X, _ = rows_of(4000)
+    plain, polished = model().fit(X), model(polish=10_000).fit(X)
+    assert polished.counts_.sum().round() == polished.n_samples_seen_ == 4000
+    assert polished.score(X) > plain.score(X) - 0.01
+    pieces = model(polish=10_000)
+    for piece in np.array_split(X, 11):
+        pieces.partial_fit(piece)
+        assert pieces.n_samples_seen_ == pieces.counts_.sum().round()
+    same(pieces, polished)
+    some = model(polish=2000).fit(X)
+    assert some.counts_.sum().round() == 4000
+    with pytest.raises(ValueError, match="polish"):
+        model(polish=0).fit(X)
+
+
 def test_fit_forgets_and_partial_fit_goes_on():
     X, _ = rows_of(3000)
     first = model().fit(X[:1700])

@@ -41,7 +41,8 @@ fn a_prior_must_be_proper() {
 
 #[test]
 fn nothing_can_be_done_with_none() {
-    let flags: [(&[&str], &str); 4] = [
+    let flags: [(&[&str], &str); 5] = [
+        (&["--polish=0"], "invalid value '0' for '--polish[=<ROWS>]': 0 is not in 1..18446744073709551615"),
         (&["--batch-size", "0"], "invalid value '0' for '--batch-size <ROWS>': 0 is not in 1..=4294967295"),
         (&["--threads", "0"], "invalid value '0' for '--threads <N>': 0 is not in 1..=4096"),
         (&["--workers", "0"], "invalid value '0' for '--workers <N>': 0 is not in 1..=65536"),
@@ -54,7 +55,11 @@ fn nothing_can_be_done_with_none() {
 
 #[test]
 fn flags_that_exclude_each_other_say_so() {
-    let flags: [(&[&str], &str); 3] = [
+    let polish = "--polish goes with --algorithm sda and --identify on";
+    let flags: [(&[&str], &str); 6] = [
+        (&["--polish", "--algorithm", "svi"], polish),
+        (&["--polish", "--identify", "off"], polish),
+        (&["--polish", "--model", "bp"], "--polish goes with mixtures"),
         (
             &["--columns", "x", "--family", "gaussian:x+poisson:y"],
             "--columns and the columns of --family exclude each other",

@@ -103,6 +103,27 @@ fn one_worker_killed_and_resumed_learns_what_it_would_have_learned_in_one_go() {
     assert_eq!(sandbox.read("killed"), sandbox.read("unharmed"));
 }
 
+/// Killed while the rows to be polished are being kept, and after that.
+#[test]
+fn killed_runs_polish_the_rows_that_they_would_have_polished_in_one_go() {
+    for rows in ["--polish=2000", "--polish=100000"] {
+        let sandbox = sandbox();
+        let more = ["--workers", "1", rows, "--out", "killed"];
+        kill_again_and_again(&sandbox, "deterministic", &more, 8);
+        let result = sandbox.run(&flags("rows.csv", "deterministic", &more)).silent_json();
+        assert_mass(&result, ROWS as u64);
+        std::fs::remove_dir_all(sandbox.path("state")).unwrap();
+        let in_one_go = ["fit", "rows.csv", "-q", "--bootstrap", "300", "--batch-size", "50"];
+        let rest = ["--schedule", "deterministic", "--workers", "1", rows, "--out", "unharmed"];
+        sandbox.run(&[&in_one_go[..], &rest].concat()).ok();
+        assert_eq!(sandbox.read("killed"), sandbox.read("unharmed"), "{rows}");
+    }
+    let sandbox = sandbox();
+    let more = ["--workers", "3", "--polish=4000"];
+    kill_again_and_again(&sandbox, "free", &more, 5);
+    assert_mass(&sandbox.run(&flags("rows.csv", "free", &more)).silent_json(), ROWS as u64);
+}
+
 #[test]
 fn resuming_a_finished_run_changes_nothing() {
     let sandbox = sandbox();
