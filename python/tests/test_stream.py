@@ -38,7 +38,7 @@ def test_looking_does_not_change_what_is_learned():
     same(watched, quiet)
 
 
-def test_polished_rows_count_once_in_any_pieces_and_raise_the_likelihood():
+def test_polished_rows_count_once_in_any_pieces_and_fit_no_worse():
     X, _ = rows_of(4000)
     plain, polished = model().fit(X), model(polish=10_000).fit(X)
     assert polished.counts_.sum().round() == polished.n_samples_seen_ == 4000

@@ -318,7 +318,7 @@ pub struct FitArgs {
     /// Passes over the data: each further one replaces what the last one learned, so that every row counts once
     #[arg(long, value_name = "P", default_value_t = 1)]
     pub passes: u32,
-    /// Keep the first rows (100,000, or so many) and learn from them again until the model settles, when the input ends: for
+    /// Keep the first rows (100,000 unless told) and learn from them again until the model settles, when the input ends: for
     /// streams that cannot be read twice
     #[arg(long, value_name = "ROWS", num_args = 0..=1, require_equals = true, default_missing_value = "100000")]
     #[arg(value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]

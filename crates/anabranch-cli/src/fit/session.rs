@@ -182,12 +182,17 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
             }
             let mut ran = ran.map(|_| ());
             let finish = |ran: &Result<(), Failure>, observer: &Watch<'_>| {
-                if ran.is_ok() && !observer.stopped() && observer.minibatches() > absorbed_before {
+                // A run that was killed at its end has nothing more to read, and first rows to learn from again.
+                let unfinished =
+                    || observer.minibatches() > absorbed_before || central.memory().first().is_some();
+                if ran.is_ok() && !observer.stopped() && unfinished() {
                     engine::finish_while(&central, &config, &|polishing| observer.polishing(&polishing));
                 }
             };
             finish(&ran, &observer);
-            while let (true, Some(further)) = (ran.is_ok() && !observer.stopped(), &setup.further) {
+            while let (true, Some(further)) =
+                (ran.is_ok() && !observer.stopped() && !stop::asked(), &setup.further)
+            {
                 if central.snapshot().pass() + 1 >= further.passes {
                     break;
                 }

@@ -183,10 +183,10 @@ pub struct Fold<F, P> {
 }
 
 /// Sums of weights that should be equal differ by less than this share.
-pub(super) const ROUNDING: f64 = 1e-9;
+pub(crate) const ROUNDING: f64 = 1e-9;
 
-/// What a part of a split says may differ from rows by this share of the whole: shares of parts are estimates, and the
-/// farther the parts are from each other, the more squares an error of a share moves between them.
+/// A part of a split must be like rows when this share of its whole is added. How large the parts are is an estimate, and
+/// where they lie far apart, a small error of it moves many squares from one to the other.
 const SMEAR: f64 = 0.02;
 
 impl<F: Conjugate, P: Process> Fold<F, P> {

@@ -16,6 +16,7 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 
 pub use batch_set::{BatchId, BatchSet};
+pub(crate) use journal::ROUNDING;
 pub use journal::{Absorb, Aside, Entry, Fold, Part, Void};
 pub use memory::{Memory, SAMPLE_ROWS};
 pub use section::Section;
@@ -174,6 +175,10 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
         identification: Identification,
         most: usize,
     ) -> Result<Absorbed, Void> {
+        // Rows without weight teach nothing, and rows beyond the first ones are not kept: nobody waits for those.
+        if increment.mass <= 0.0 || !self.remembered(|memory| self.holds_first_rows_alone(memory)) {
+            return self.join(batch, increment, identification);
+        }
         self.remembered(|memory| {
             let keeps = self.holds_first_rows_alone(memory);
             let outcome = self.join(batch, increment, identification)?;
@@ -200,9 +205,7 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
     fn holds_first_rows_alone(&self, memory: &Memory<B>) -> bool {
         let fold = self.fold.lock().expect("no holder of this lock panics");
         let (seen, kept) = (fold.posterior().mass(), memory.first().map_or(0.0, Minibatch::mass));
-        fold.aside().is_none()
-            && fold.posterior().pass() == 0
-            && (seen - kept).abs() <= journal::ROUNDING * seen
+        fold.aside().is_none() && fold.posterior().pass() == 0 && (seen - kept).abs() <= ROUNDING * seen
     }
 
     /// Absorbs an increment that was learned from this posterior in this process.

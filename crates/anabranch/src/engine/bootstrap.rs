@@ -36,7 +36,8 @@ where
         // What is remembered does not depend on what is learned.
         parallel::both(learn, || {
             central.remember(id, &batch);
-            (outlook == Outlook::MoreToCome).then(|| batch.clone())
+            let again = outlook == Outlook::MoreToCome || (config.upkeep && config.polish.is_some());
+            again.then(|| batch.clone())
         })
     });
     if config.prior == PriorChoice::Estimated {

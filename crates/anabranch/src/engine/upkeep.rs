@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use super::{Config, Flow, minibatch_rng};
 use crate::batch::Minibatch;
-use crate::central::{BatchId, Central, Entry, Fold};
+use crate::central::{BatchId, Central, Entry, Fold, ROUNDING};
 use crate::family::Conjugate;
 use crate::identify::ComponentId;
 use crate::infer::{Inference, Look, PriorChoice};
@@ -22,7 +22,7 @@ const FIRST_LINE: f64 = 1000.0;
 /// While the stream goes on, a merge must still be right when the data have doubled again.
 const HORIZON: f64 = 2.0;
 
-/// Looks at the first rows, at most: everywhere, and where possible after each of those.
+/// How often rows look again, at most: everywhere, and after each of those looks where possible.
 #[derive(Clone, Copy)]
 struct Looks {
     everywhere: usize,
@@ -33,9 +33,6 @@ struct Looks {
 const SETTLING: Looks = Looks { everywhere: 10, where_possible: 2 };
 const POLISHING: Looks = Looks { everywhere: 2, where_possible: 15 };
 const NO_LOOKS: Looks = Looks { everywhere: 0, where_possible: 0 };
-
-/// Shares of sums of weights round by less.
-const ROUNDING: f64 = 1e-9;
 
 /// Rounds of polishing at most, and what one must gain for each row for another one to follow before splits are judged.
 const POLISHING_ROUNDS: usize = 20;
@@ -183,10 +180,13 @@ fn splits<F: Conjugate, P: Process, I: Inference<F, P>>(
     config: &Config<I>,
     rows: Option<&I::Batch>,
 ) -> Vec<Entry<F, P>> {
-    let sample = || central.remembered(|memory| memory.sampled_rows());
-    let Some(rows) = rows.cloned().or_else(sample) else { return Vec::new() };
+    let sample = match rows {
+        Some(_) => None,
+        None => central.remembered(|memory| memory.sampled_rows()),
+    };
+    let Some(rows) = rows.or(sample.as_ref()) else { return Vec::new() };
     let rng = &mut minibatch_rng(config.seed, BatchId(posterior.version()));
-    let found = config.inference.splits(posterior, &rows, rng, &mut I::Workspace::default());
+    let found = config.inference.splits(posterior, rows, rng, &mut I::Workspace::default());
     found.into_iter().map(|(id, parts)| Entry::Split { id, parts }).collect()
 }
 
@@ -245,7 +245,8 @@ impl<F: Conjugate, P: Process, I: Inference<F, P>> SecondLook<'_, F, P, I> {
         counts_agree(&before, &self.evidence)
     }
 
-    /// Makes the splits, if the objective rises after the rows have looked at the parts; returns whether.
+    /// Makes the splits, if the objective rises after the rows have looked at the parts; returns whether. If not, the rows
+    /// have to look again.
     fn split(&mut self, trial: &Fold<F, P>, splits: Vec<Entry<F, P>>) -> bool {
         let (mut after, mut parted, mut made) = (self.central.checkpoint(), trial.clone(), Vec::new());
         for entry in splits {
@@ -259,12 +260,11 @@ impl<F: Conjugate, P: Process, I: Inference<F, P>> SecondLook<'_, F, P, I> {
         if made.is_empty() {
             return false;
         }
-        let before = self.evidence.clone();
         self.look(parted.posterior(), Look::Everywhere);
         let replaced = after.apply(&self.entry());
         debug_assert!(replaced.is_ok(), "{replaced:?}");
-        if after.posterior().objective() <= trial.posterior().objective() {
-            self.evidence = before;
+        let gain = after.posterior().objective() - trial.posterior().objective();
+        if gain.is_nan() || gain <= 0.0 {
             return false;
         }
         made.iter().for_each(|entry| self.central.append(entry).expect("it was tried on the same fold"));
@@ -290,7 +290,8 @@ fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
 ) {
     central.set_first_aside();
     let Some(first) = central.remembered(|memory| memory.first().cloned()) else { return };
-    if central.checkpoint().aside().is_none() {
+    let aside = central.checkpoint().aside().map_or(0.0, |aside| aside.mass * aside.share);
+    if aside == 0.0 || (aside - first.mass()).abs() > ROUNDING * aside {
         // Others have joined among them, whose rows are not here: what these taught cannot be told apart any more.
         central.remembered(|memory| memory.forget_first());
         return;

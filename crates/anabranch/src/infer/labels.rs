@@ -112,7 +112,7 @@ impl Labels {
     }
 
     /// The labels in pieces of so many rows.
-    fn blocks(&mut self, n_rows: usize) -> impl Iterator<Item = Block<'_>> {
+    pub(super) fn blocks(&mut self, n_rows: usize) -> impl Iterator<Item = Block<'_>> {
         let labels =
             self.components.chunks_mut(n_rows * MOST).zip(self.probabilities.chunks_mut(n_rows * MOST));
         let rows = self.used.chunks_mut(n_rows).zip(self.ln_totals.chunks_mut(n_rows));

@@ -76,7 +76,7 @@ impl Default for Settings {
     }
 }
 
-/// Which components data are compared with that are looked at again.
+/// The components that data are compared with when they are looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// With all of them.

@@ -1,7 +1,7 @@
 //! Scores in single precision: they rule components out, and nothing else.
 //!
 //! ```text
-//! | fl(φ_k · T(x)) − φ_k · T(x) |  ≤  e_k |T(x)|,      e_k = (f + 8) u |φ_k|,      u = 2⁻²⁴
+//! | fl(φ_k · T(x)) − φ_k · T(x) |  ≤  e_k |T(x)|,      e_k = r / (1 − r) |φ_k|,   r = (f + 8) u,   u = 2⁻²⁴
 //! ```
 //!
 //! A term of the product is rounded twice when its factors are narrowed, once when they are multiplied, and at most `f` times
@@ -96,7 +96,7 @@ impl Narrow {
         Arch::new().dispatch(NarrowParameters { phi, ln_weights, n_features, parameters, errors });
     }
 
-    /// Chooses the labels of some rows. False, and no labels, when the bounds are too wide to rule much out.
+    /// Chooses the labels of some rows. False, and labels that mean nothing, when the bounds are too wide to rule much out.
     pub(super) fn assign(&self, labels: &mut Block<'_>, scored: Scored<'_>) -> bool {
         self.with_scores(scored, |scores, lengths, longest| {
             self.resolves(longest)
@@ -193,7 +193,9 @@ impl WithSimd for NarrowParameters<'_> {
             let length = narrow_row(phi, out) + ln_weight.abs();
             let representable = length <= LONGEST;
             out[0] = (phi[0] + ln_weight) as f32;
-            *error = above((f as f64 + ROUNDINGS) * UNIT * length.max(1.0));
+            let share = (f as f64 + ROUNDINGS) * UNIT;
+            // From 16 million features on nothing is certain.
+            *error = if share < 1.0 { above(share / (1.0 - share) * length.max(1.0)) } else { f32::INFINITY };
             if *ln_weight == f64::NEG_INFINITY {
                 out.fill(0.0);
                 (out[0], *error) = (IMPOSSIBLE, 0.0);
@@ -576,5 +578,13 @@ mod tests {
         let mut narrow = Narrow::default();
         narrow.prepare(scored);
         assert!(narrow.resolves(30.0) && !narrow.resolves(1e9) && !narrow.resolves(f32::INFINITY));
+        let mut largest = vec![usize::MAX; 64];
+        assert!(narrow.largest(scored, &mut largest), "no product in double precision is needed");
+        assert!(largest.iter().all(|ix| *ix < k));
+        let mut labels = Labels::default();
+        labels.clear(64);
+        let mut block = labels.blocks(64).next().unwrap();
+        assert!(narrow.assign(&mut block, scored), "nor for the labels");
+        assert!((0..64).all(|row| labels.row(row).count() > 0));
     }
 }

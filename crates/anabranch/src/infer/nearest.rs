@@ -18,7 +18,7 @@ use crate::parallel;
 /// Products of points and centres that are held at a time: they stay in the cache.
 const PRODUCTS: usize = 32_768;
 
-/// Points that look for their nearest centres, of which they have had others before.
+/// Points, and the memory that it takes to find their nearest centres again and again.
 pub(super) struct Nearest {
     points: Vec<f64>,
     centres: Vec<f64>,
