@@ -36,7 +36,7 @@ where
         // What is remembered does not depend on what is learned.
         parallel::both(learn, || {
             central.remember(id, &batch);
-            let again = outlook == Outlook::MoreToCome || (config.upkeep && config.polish.is_some());
+            let again = outlook == Outlook::MoreToCome || config.polished_rows().is_some();
             again.then(|| batch.clone())
         })
     });
@@ -51,7 +51,7 @@ where
         // What the first rows said without the others is looked at again in the end.
         let rows = first.n_rows();
         central.remembered(|memory| memory.keep(first));
-        if config.polish.is_none_or(|most| rows >= most) {
+        if config.polished_rows().is_none_or(|most| rows >= most) {
             central.append(&Entry::SetAside).expect("setting aside is never void");
         }
     }

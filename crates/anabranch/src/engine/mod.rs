@@ -91,6 +91,11 @@ impl<I> Config<I> {
             polish: None,
         }
     }
+
+    /// Rows to keep and to polish, where the model is looked after.
+    fn polished_rows(&self) -> Option<usize> {
+        self.polish.filter(|_| self.upkeep)
+    }
 }
 
 /// Where minibatches come from. Rows are in the family's domain.
@@ -226,7 +231,7 @@ impl<F: Conjugate, P: Process, I: Inference<F, P>> Shared<'_, F, P, I> {
     fn absorb(&self, job: Job<I::Batch>, increment: Increment, events: &Sender<Event>) {
         self.central.remember(job.id, &job.batch);
         let identification = self.config.identification;
-        let outcome = match self.config.polish.filter(|_| self.config.upkeep) {
+        let outcome = match self.config.polished_rows() {
             Some(most) => self.central.join_and_keep(job.id, &job.batch, increment, identification, most),
             None => self.central.join(job.id, increment, identification),
         };
