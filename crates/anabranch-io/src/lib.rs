@@ -30,6 +30,7 @@ pub mod journal;
 pub mod labels;
 pub mod model;
 mod options;
+pub mod output;
 mod rows;
 mod schema;
 mod sealed;

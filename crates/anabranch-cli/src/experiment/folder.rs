@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anabranch_io::output::replace_file;
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -51,7 +52,7 @@ pub(super) fn write(folder: &Path, evidence: &Evidence) -> Result<PathBuf, Failu
     std::fs::create_dir_all(folder).map_err(|error| cannot(folder, &error))?;
     let put = |name: String, bytes: &[u8]| -> Result<PathBuf, Failure> {
         let path = folder.join(name);
-        std::fs::write(&path, bytes).map_err(|error| cannot(&path, &error))?;
+        replace_file(&path, bytes).map_err(|error| cannot(&path, &error))?;
         Ok(path)
     };
     for table in &evidence.tables {

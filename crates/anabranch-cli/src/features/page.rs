@@ -63,7 +63,7 @@ pub(super) fn write(
         [("features.svg", sheet.as_bytes()), ("features.png", &pixels), ("report.html", page.as_bytes())];
     for (name, bytes) in files {
         let path = folder.join(name);
-        anabranch_io::model::replace_file(&path, bytes).map_err(|error| cannot(&path, &error))?;
+        anabranch_io::output::replace_file(&path, bytes).map_err(|error| cannot(&path, &error))?;
     }
     Ok(())
 }

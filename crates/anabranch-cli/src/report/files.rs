@@ -2,6 +2,7 @@
 
 use super::{ReportData, figures, html};
 use crate::picture::{Figure, RasterError, png};
+use anabranch_io::output::replace_file;
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -72,18 +73,11 @@ fn write_files(dir: &Path, page: &str, figures: &[Figure]) -> Result<ReportFiles
     Ok(ReportFiles { html, pictures })
 }
 
-/// Writes under a temporary name and renames.
 fn replace(dir: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, ReportError> {
     let path = dir.join(name);
-    let temporary = dir.join(format!(".{name}.{}.tmp", std::process::id()));
-    let done = std::fs::write(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, &path));
-    match done {
+    match replace_file(&path, bytes) {
         Ok(()) => Ok(path),
-        Err(source) => {
-            // The first error is the one to tell; a left-over temporary file is the lesser trouble.
-            let _ = std::fs::remove_file(&temporary);
-            Err(ReportError::Write { path, source })
-        }
+        Err(source) => Err(ReportError::Write { path, source }),
     }
 }
 

@@ -3,7 +3,6 @@
 //! Writing goes to a temporary name, is synced and renamed, so that a reader sees the old file or the new one and never
 //! a part. Reading checks lengths, the checksum and every invariant before anything is believed.
 
-mod atomic;
 mod decode;
 mod encode;
 mod stored;
@@ -18,10 +17,10 @@ use anabranch::process::AnyProcess;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use atomic::replace_file;
 pub use stored::{StoredFamily, StoredProcess};
 pub use topics::{TopicModel, TopicProvenance};
 
+use crate::output::replace_file;
 use crate::schema::Schema;
 
 /// The version of the format that this program writes; it reads this one and older ones.

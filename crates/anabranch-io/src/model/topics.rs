@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::decode::{self, Position, check_possible, damaged};
 use super::encode::{self, Block};
-use super::{AsideHeader, ModelError, ModelFault, replace_file, tensor};
+use super::{AsideHeader, ModelError, ModelFault, tensor};
+use crate::output::replace_file;
 use crate::words::Vocabulary;
 
 /// What the header calls it.
