@@ -6,6 +6,7 @@
 // The `main` is that of libFuzzer.
 #![no_main]
 
+mod memory;
 mod model_file;
 mod readers;
 

@@ -2,14 +2,29 @@
 
 use std::path::PathBuf;
 
+use crate::memory::bounded;
 use anabranch_io::{Format, Input, OnBadRow, ReadError, ReadOptions, open};
 
 /// More rows than this show nothing new: a few compressed bytes may hold millions.
 const MOST_ROWS: usize = 20_000;
 
+/// What a piece of an input may take here.
+const MAX_MEMORY: u64 = 16 << 20;
+
+/// What reading may take in all: a piece as it comes, as it is decoded and as numbers, and buffers of its own.
+const MOST_BYTES: usize = 6 * MAX_MEMORY as usize + (64 << 20);
+
 /// Reads with the default options, then leniently and with labels in the first column.
 pub(crate) fn rows(bytes: &[u8], format: Option<Format>) {
-    let strict = ReadOptions { format, ..Default::default() };
+    match format {
+        // A page of Parquet may claim up to 2 GiB, and the decoder reserves what it claims (SECURITY.md).
+        Some(Format::Parquet) | None => check(bytes, format),
+        Some(_) => bounded(MOST_BYTES, || check(bytes, format)),
+    }
+}
+
+fn check(bytes: &[u8], format: Option<Format>) {
+    let strict = ReadOptions { format, max_memory: Some(MAX_MEMORY), ..Default::default() };
     let _ = read(bytes, &strict, 100);
     let lenient = ReadOptions { on_bad_row: OnBadRow::Skip, categorical: vec!["1".to_owned()], ..strict };
     let (singly, in_sevens) = (read(bytes, &lenient, 1), read(bytes, &lenient, 7));

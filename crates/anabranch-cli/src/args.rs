@@ -75,6 +75,22 @@ pub struct ReadArgs {
     /// Character between the cells of text; otherwise found by looking
     #[arg(long, value_name = "CHAR")]
     pub delimiter: Option<char>,
+    /// Bytes that one piece of the input may take, such as a minibatch or an archive: 512M, 4G
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = size)]
+    pub max_memory: u64,
+}
+
+/// A number of bytes, with K, M, G or T for powers of 1024.
+fn size(text: &str) -> Result<u64, String> {
+    let (number, unit) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1 << 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 1 << 20),
+        Some((at, 'g' | 'G')) => (&text[..at], 1 << 30),
+        Some((at, 't' | 'T')) => (&text[..at], 1 << 40),
+        _ => (text, 1_u64),
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    bytes.ok_or_else(|| "expected a number of bytes such as 512M or 4G".to_owned())
 }
 
 /// Formats of rows.

@@ -60,10 +60,12 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
         polish: None,
         resumed: None,
     };
-    let finished = run(setup, &args.engine, &output)?;
+    let mut finished = run(setup, &args.engine, &output)?;
+    let mut tried = std::mem::take(&mut finished.tried);
     let agreement = agreement_of_rows(finished.posterior(), &test, &labels)?;
     let outcome = Outcome::new(&finished, &args.engine, Some(agreement));
-    write_report(&folder, "The paper's synthetic stream", &finished, &outcome, Some(truth))?;
+    tried.note(write_report(&folder, "The paper's synthetic stream", &finished, &outcome, Some(truth)));
+    tried.done()?;
     print_outcome(&outcome, &output)?;
     if !output.json {
         writeln!(

@@ -26,6 +26,35 @@ pub enum Failure {
     },
     /// Nobody reads our output any more, which is no fault at all.
     BrokenPipe,
+    /// Several things went wrong one beside the other.
+    Several(Vec<Failure>),
+}
+
+/// Steps that are all tried, whatever becomes of the others.
+#[derive(Debug, Default)]
+pub struct Tried {
+    failures: Vec<Failure>,
+}
+
+impl Tried {
+    /// Notes how a step ended; its value when it went well.
+    pub fn note<T, E: Into<Failure>>(&mut self, step: Result<T, E>) -> Option<T> {
+        step.map_err(|failure| self.failures.push(failure.into())).ok()
+    }
+
+    /// An error when a step failed, with all that did.
+    pub fn done(mut self) -> Result<(), Failure> {
+        match self.failures.len() {
+            0 => Ok(()),
+            1 => Err(self.failures.remove(0)),
+            _ => Err(Failure::Several(self.failures)),
+        }
+    }
+
+    /// The same, after a step without which the others make no sense.
+    pub fn give_up<T>(self) -> Result<T, Failure> {
+        self.done().and(Err(Failure::Internal { message: "a step failed without a reason".to_owned() }))
+    }
 }
 
 impl Failure {
@@ -59,6 +88,7 @@ impl Failure {
     pub fn report(&self) -> u8 {
         match self {
             Self::BrokenPipe => 0,
+            Self::Several(failures) => failures.iter().map(Self::report).max().unwrap_or(0),
             Self::Input { message, hint } => {
                 eprintln!("error: {message}");
                 if let Some(hint) = hint {

@@ -28,7 +28,7 @@ use clap::{CommandFactory, Parser};
 
 use args::{Cli, Command};
 
-pub use failure::Failure;
+pub use failure::{Failure, Tried};
 pub use fit::{BOOTSTRAP_ROWS, FamilySpec};
 
 /// Parses the arguments, of which the first is the name of the program, runs the command, and returns the exit code.

@@ -4,7 +4,7 @@ use anabranch::batch::Batch;
 use anabranch::central::{BatchId, BatchSet};
 use anabranch::engine::BatchSource;
 use anabranch::family::{AnyFamily, Family};
-use anabranch_io::{Format, Input, OnBadRow, ReadOptions, Source, open};
+use anabranch_io::{Cut, Format, Input, OnBadRow, ReadLog, ReadOptions, Reading, Source, open};
 
 use crate::args::{BadRow, InputFormat, ReadArgs, YesNo};
 use crate::failure::Failure;
@@ -42,6 +42,7 @@ pub fn options(args: &ReadArgs) -> Result<ReadOptions, Failure> {
         has_header: args.header.map(|header| header == YesNo::Yes),
         delimiter,
         interrupted: Some(stop::asked),
+        max_memory: Some(args.max_memory),
         ..ReadOptions::default()
     })
 }
@@ -152,7 +153,8 @@ impl DomainFilter {
 pub struct Minibatches {
     source: Box<dyn Source>,
     filter: DomainFilter,
-    batch_size: usize,
+    log: ReadLog,
+    cut: Cut,
     next: u64,
     absorbed: BatchSet,
     sample: Option<RowSample>,
@@ -168,11 +170,25 @@ impl Minibatches {
         batch_size: usize,
         sample: Option<RowSample>,
     ) -> Self {
-        Self { source, filter, batch_size, next: 0, absorbed: BatchSet::default(), sample, ahead: None }
+        let log = source.log();
+        let cut = Cut { first: batch_size as u64, size: batch_size as u64 };
+        log.cut(cut);
+        Self { source, filter, log, cut, next: 0, absorbed: BatchSet::default(), sample, ahead: None }
+    }
+
+    /// What is read of which input.
+    pub fn log(&self) -> ReadLog {
+        self.log.clone()
+    }
+
+    fn begin_with(&mut self, first: u64) {
+        self.cut.first = first;
+        self.log.cut(self.cut);
     }
 
     /// Reads minibatch 0 of this many rows, keeps it for [`Minibatches::next`], and shows those in the domain.
     pub fn read_ahead(&mut self, rows: usize) -> Result<Option<Batch>, Failure> {
+        self.begin_with(rows as u64);
         self.ahead = self.source.next_batch(rows)?;
         // A copy of the filter looks at them: they are counted when they are learned from.
         let mut filter = self.filter.clone();
@@ -184,19 +200,36 @@ impl Minibatches {
         self.ahead.as_ref().map_or(0, Batch::n_rows)
     }
 
-    /// Passes over the minibatches that are in the journal already; minibatch 0 has `first_rows` rows.
-    pub fn resume(&mut self, absorbed: BatchSet, first_rows: u64) -> Result<(), Failure> {
+    /// Passes over the minibatches that are in the journal already, which was made by a run that had read this; minibatch 0
+    /// has `first_rows` rows unless it was short.
+    pub fn resume(&mut self, absorbed: BatchSet, first_rows: u64, reading: Reading) -> Result<(), Failure> {
+        self.begin_with(first_rows);
+        // A checkpoint of version 0.1 does not say how many rows its last minibatch had.
+        let exact = !reading.inputs.is_empty();
+        self.log.expect(reading);
         if let Some((0, last)) = absorbed.runs().first().copied() {
-            let wanted = first_rows + last * self.batch_size as u64;
-            let passed = self.pass_over(wanted)?;
-            // The last minibatch may have been a short one, but not shorter than nothing.
-            if last > 0 && passed + self.batch_size as u64 <= wanted {
+            let last = BatchId(last);
+            let wanted = self.log.rows_up_to(last);
+            let missing = wanted - self.pass_over(wanted)?;
+            let may_be_missing = match (exact, last) {
+                (true, _) => 0,
+                (false, BatchId(0)) => wanted,
+                (false, _) => self.cut.size - 1,
+            };
+            if missing > 0 && stop::asked() {
+                return Err(Failure::input("stopped before the first new row: the checkpoint is as it was"));
+            }
+            if missing > may_be_missing {
                 return Err(Failure::input(format!(
-                    "the checkpoint has learned from about {wanted} rows, the input has {passed}"
+                    "the checkpoint has learned from {wanted} rows, the input has {}",
+                    wanted - missing
                 ))
                 .with_hint("pass the same input as before, or start anew without --resume"));
             }
-            self.next = last + 1;
+            if missing > 0 {
+                self.log.note(last, self.log.size(last) - missing);
+            }
+            self.next = last.0 + 1;
         }
         self.absorbed = absorbed;
         Ok(())
@@ -251,13 +284,21 @@ impl BatchSource for Minibatches {
 
     fn next(&mut self) -> Result<Option<(BatchId, Batch)>, Failure> {
         loop {
+            let id = BatchId(self.next);
             let batch = match self.ahead.take() {
                 Some(batch) => Some(batch),
-                None => self.source.next_batch(self.batch_size)?,
+                None => self.source.next_batch(self.log.size(id) as usize)?,
             };
             let Some(batch) = batch else { return Ok(None) };
-            let id = BatchId(self.next);
             self.next += 1;
+            if !self.absorbed.contains(id) {
+                let rows = batch.n_rows() as u64;
+                if rows < self.log.size(id) && is_within(&self.absorbed, id) {
+                    // Somebody wanted to stop. Minibatches behind this one are learned, and begin behind its whole.
+                    return Ok(None);
+                }
+                self.log.note(id, rows);
+            }
             let before = self.filter.passed();
             let batch = self.filter.filter(batch)?;
             if self.absorbed.contains(id) {
@@ -269,6 +310,11 @@ impl BatchSource for Minibatches {
             return Ok(Some((id, batch)));
         }
     }
+}
+
+/// True when later minibatches are in the set.
+pub fn is_within(absorbed: &BatchSet, id: BatchId) -> bool {
+    absorbed.runs().last().is_some_and(|(_, last)| *last > id.0)
 }
 
 /// A uniform sample of the rows of a stream, of bounded size (Vitter's algorithm R).

@@ -5,6 +5,7 @@ use std::io;
 
 use thiserror::Error;
 
+use crate::input::was_told_to_end;
 use crate::options::Format;
 use crate::schema::MAX_CATEGORIES;
 
@@ -263,6 +264,60 @@ pub enum ReadError {
         /// The file.
         file: String,
     },
+    /// A piece of the input is larger than it may be.
+    #[error("{file}: {what} takes more than {limit} bytes")]
+    TooLarge {
+        /// The file.
+        file: String,
+        /// Which piece.
+        what: String,
+        /// The most bytes that it may take.
+        limit: u64,
+    },
+    /// A run is to go on from a checkpoint, with another input.
+    #[error("{file}: its rows are not those of {then}, which the checkpoint has learned from")]
+    OtherInput {
+        /// The input.
+        file: String,
+        /// What it was called then.
+        then: String,
+    },
+    /// A run is to go on from a checkpoint, and the input has lost rows.
+    #[error("{file}: has {rows} rows, the checkpoint has learned from {then_rows} of {then}")]
+    Shorter {
+        /// The input.
+        file: String,
+        /// Its rows.
+        rows: u64,
+        /// What it was called then.
+        then: String,
+        /// Its rows then.
+        then_rows: u64,
+    },
+    /// A run is to go on from a checkpoint, and an input has rows more where others were read behind it.
+    #[error("{file}: has more than the {then_rows} rows that the checkpoint has learned from before {next}")]
+    GrownWithin {
+        /// The input.
+        file: String,
+        /// Its rows then.
+        then_rows: u64,
+        /// The input that was read behind it.
+        next: String,
+    },
+    /// A run is to go on from a checkpoint, without one of its inputs.
+    #[error("the checkpoint has learned from {then}, which is not among the inputs")]
+    InputMissing {
+        /// What it was called then.
+        then: String,
+    },
+    /// Somebody asked to stop while nothing came. What was read before is good.
+    #[error("{file}: stopped before its end")]
+    Stopped {
+        /// The input.
+        file: String,
+        /// True when a record was cut off there.
+        within_record: bool,
+    },
     /// A list of numbers given by the user cannot be used.
     #[error("{value:?} {detail}")]
     Vector {
@@ -282,12 +337,27 @@ impl ReadError {
         Self::Bag { file: file.to_owned(), line, detail }
     }
 
+    pub(crate) fn too_large(file: &str, what: impl fmt::Display, limit: u64) -> Self {
+        Self::TooLarge { file: file.to_owned(), what: what.to_string(), limit }
+    }
+
     pub(crate) fn io(file: &str, error: io::Error) -> Self {
         let file = file.to_owned();
         match error.kind() {
+            _ if was_told_to_end(&error) => Self::Stopped { file, within_record: false },
             io::ErrorKind::NotFound => Self::NotFound { file },
             io::ErrorKind::IsADirectory => Self::Directory { file },
             _ => Self::Io { file, error },
+        }
+    }
+
+    /// The same error, of an input that ended within a record if `cut_off`.
+    pub(crate) fn cutting_off(self, cut_off: bool) -> Self {
+        match self {
+            Self::Stopped { file, within_record } => {
+                Self::Stopped { file, within_record: within_record || cut_off }
+            }
+            other => other,
         }
     }
 
@@ -318,6 +388,12 @@ impl ReadError {
             }
             Self::Bag { .. } => "check that the file is complete, or name its format with --format",
             Self::UnknownBag { .. } => "pass --format with one of uci, ldac, npz, jsonl",
+            Self::OtherInput { .. } | Self::Shorter { .. } | Self::InputMissing { .. } => {
+                "pass the same input as before, new rows behind it, or start anew without --resume"
+            }
+            Self::TooLarge { .. } => "allow more with --max-memory, or write the file in smaller pieces",
+            Self::GrownWithin { .. } => "give the new rows as another file, behind the others",
+            Self::Stopped { .. } => return None,
             Self::Vector { .. } => "give a number, a comma-separated list or a file of numbers",
         };
         Some(hint.to_owned())

@@ -34,6 +34,7 @@ pub mod output;
 mod rows;
 mod schema;
 mod sealed;
+mod seen;
 mod select;
 mod source;
 pub mod vector;
@@ -41,6 +42,7 @@ pub mod wire;
 pub mod words;
 
 pub use error::{BadCell, ColumnRef, ReadError};
-pub use options::{ALL_COLUMNS, Format, Input, OnBadRow, ReadOptions};
+pub use options::{ALL_COLUMNS, Format, Input, MAX_MEMORY, OnBadRow, ReadOptions};
 pub use schema::{Column, MAX_CATEGORIES, OTHER, Schema};
+pub use seen::{Cut, InputRead, ReadLog, Reading};
 pub use source::{Source, open};

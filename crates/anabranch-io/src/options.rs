@@ -138,9 +138,15 @@ pub struct ReadOptions {
     pub categorical: Vec<String>,
     /// The schema of a fitted model: its columns in its order, its categories.
     pub expect: Option<Schema>,
-    /// Asked while standard input is quiet: true ends it there, after a full line.
+    /// Asked while a pipe or standard input is quiet: true ends it there; a record that is not complete is left out.
     pub interrupted: Option<fn() -> bool>,
+    /// Bytes that one piece of an input may take, such as a batch of Arrow or an archive; otherwise [`MAX_MEMORY`].
+    pub max_memory: Option<u64>,
 }
+
+/// Bytes that one piece of an input may take unless told, and bytes that a stream may take on disk where any place of it is
+/// needed. A small compressed file can claim to be, and be, anything.
+pub const MAX_MEMORY: u64 = 512 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -96,6 +96,22 @@ impl Sink {
         self.rows
     }
 
+    /// Bytes of the rows so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.values.len() * size_of::<f64>()) as u64
+    }
+
+    /// Rows that fit into so many bytes, at least one.
+    pub(crate) fn rows_of(&self, bytes: usize) -> usize {
+        (bytes / size_of::<f64>() / self.schema.dimensions().max(1)).max(1)
+    }
+
+    /// The rows that were finished behind the first `before`.
+    pub(crate) fn finished(&self, before: usize) -> impl Iterator<Item = &[f64]> {
+        let dimensions = self.schema.dimensions();
+        self.values[before * dimensions..self.rows * dimensions].chunks_exact(dimensions)
+    }
+
     pub(crate) fn skipped(&self) -> u64 {
         self.skipped
     }
@@ -237,6 +253,12 @@ impl Sink {
                 Ok(())
             }
         }
+    }
+
+    /// The input was told to end: what there is of an unfinished row is left out, and counted.
+    pub(crate) fn cut_off(&mut self, within_record: bool) {
+        self.drop_unfinished_row();
+        self.skipped += u64::from(within_record);
     }
 
     /// A skipped row leaves no trace, not even its labels.

@@ -7,13 +7,17 @@ use anabranch::batch::Batch;
 use crate::error::ReadError;
 use crate::format::{self, Pick, Reader, Role};
 use crate::input;
-use crate::options::{Input, ReadOptions};
+use crate::options::{Input, MAX_MEMORY, ReadOptions};
 use crate::rows::{Categories, Sink};
 use crate::schema::Schema;
+use crate::seen::{HEAD_ROWS, ReadLog};
 use crate::select::{self, Wanted};
 
 /// Rows that are passed over at a time when skipping.
 const SKIPPED_AT_ONCE: usize = 4096;
+
+/// Bytes of rows that are read between two looks at the memory that they take.
+const PIECE_BYTES: usize = 64 << 20;
 
 /// A stream of rows.
 pub trait Source: Send {
@@ -35,6 +39,11 @@ pub trait Source: Send {
 
     /// Bad rows left out so far.
     fn skipped_rows(&self) -> u64;
+
+    /// What is read of which input, where that can be told.
+    fn log(&self) -> ReadLog {
+        ReadLog::default()
+    }
 }
 
 /// Opens inputs as one stream of rows. Files are looked at here, so that a missing file or a column
@@ -70,6 +79,9 @@ struct Joined {
     /// The first file with columns, for messages.
     first: String,
     parts: VecDeque<Part>,
+    /// Inputs that have ended: the number of the one in front.
+    ended: usize,
+    log: ReadLog,
     sink: Sink,
     rows_hint: Option<u64>,
     /// Good rows read or passed over.
@@ -93,9 +105,13 @@ impl Joined {
         };
         let sink = Sink::new(schema, categories, options.on_bad_row);
         reader.select(&picks(&chosen, &sink))?;
+        let log = ReadLog::default();
+        log.add_input(first.clone());
         Ok(Some(Self {
             options: options.clone(),
             first,
+            ended: 0,
+            log,
             rows_hint: reader.rows(),
             parts: VecDeque::from([Part::Ready(reader)]),
             sink,
@@ -114,12 +130,14 @@ impl Joined {
         };
         if !checkable {
             self.rows_hint = None;
+            self.log.add_input(input.label());
             self.parts.push_back(Part::Later(input.clone()));
             return Ok(());
         }
         let Some(reader) = self.open_later(input)? else {
             return Ok(());
         };
+        self.log.add_input(input.label());
         self.rows_hint = self.rows_hint.zip(reader.rows()).map(|(sum, rows)| sum.saturating_add(rows));
         self.parts.push_back(match input {
             Input::Memory(_) => Part::Ready(reader),
@@ -145,16 +163,29 @@ impl Joined {
     /// The file whose turn it is; `None` when all are done.
     fn current(&mut self) -> Result<Option<&mut Box<dyn Reader>>, ReadError> {
         while let Some(Part::Later(input)) = self.parts.front() {
-            let opened = self.open_later(input)?;
-            self.parts.pop_front();
-            if let Some(reader) = opened {
-                self.parts.push_front(Part::Ready(reader));
+            let opened = match self.open_later(input) {
+                Err(ReadError::Stopped { .. }) => {
+                    self.parts.clear();
+                    return Ok(None);
+                }
+                opened => opened?,
+            };
+            match opened {
+                Some(reader) => self.parts[0] = Part::Ready(reader),
+                None => self.pop()?,
             }
         }
         Ok(self.parts.front_mut().and_then(|part| match part {
             Part::Ready(reader) => Some(reader),
             Part::Later(_) => None,
         }))
+    }
+
+    /// The file in front has no more rows.
+    fn pop(&mut self) -> Result<(), ReadError> {
+        self.parts.pop_front();
+        self.ended += 1;
+        self.log.ended(self.ended - 1)
     }
 
     /// Reads on, file after file, until the sink has `target` rows or the input ends.
@@ -165,9 +196,29 @@ impl Joined {
             let Some(Part::Ready(reader)) = self.parts.front_mut() else {
                 break;
             };
-            reader.read(target, &mut self.sink)?;
-            if self.sink.rows() < target {
-                self.parts.pop_front();
+            let before = self.sink.rows();
+            // In pieces, so that memory is looked at before it is gone.
+            let piece = target.min(before + self.sink.rows_of(PIECE_BYTES));
+            let read = reader.read(piece, &mut self.sink);
+            self.log.read(self.ended, self.sink.finished(before))?;
+            match read {
+                Err(ReadError::Stopped { within_record, .. }) => {
+                    self.sink.cut_off(within_record);
+                    self.parts.clear();
+                    break;
+                }
+                read => read?,
+            }
+            let limit = self.options.max_memory.unwrap_or(MAX_MEMORY);
+            if self.sink.bytes() > limit {
+                let what = format!("a minibatch of rows of {} columns", self.sink.schema().dimensions());
+                return Err(ReadError::too_large(&self.first, what, limit));
+            }
+            if self.sink.rows() < piece {
+                self.pop()?;
+                if self.parts.is_empty() {
+                    self.log.all_ended()?;
+                }
             }
         }
         Ok(())
@@ -204,16 +255,22 @@ impl Joined {
     fn pass_over(&mut self, n: u64) -> Result<u64, ReadError> {
         let mut passed = 0;
         while passed < n {
-            let Some(reader) = self.current()? else {
+            if self.current()?.is_none() {
                 break;
-            };
-            let leapt = reader.leap(n - passed)?;
-            passed += leapt;
-            self.good_rows += leapt;
-            if leapt > 0 {
-                continue;
             }
-            let target = usize::try_from(n - passed).unwrap_or(usize::MAX).min(SKIPPED_AT_ONCE);
+            // The first rows tell whether it is the same input, so they are looked at.
+            let looked_at = self.log.rows(self.ended) >= HEAD_ROWS;
+            if let (true, Some(reader)) = (looked_at, self.current()?) {
+                let leapt = reader.leap(n - passed)?;
+                self.log.passed(self.ended, leapt)?;
+                passed += leapt;
+                self.good_rows += leapt;
+                if leapt > 0 {
+                    continue;
+                }
+            }
+            let most = if looked_at { SKIPPED_AT_ONCE } else { HEAD_ROWS as usize };
+            let target = usize::try_from(n - passed).unwrap_or(usize::MAX).min(most);
             self.fill(target)?;
             let rows = self.sink.rows() as u64;
             self.sink.discard();
@@ -264,10 +321,14 @@ impl Source for Joined {
     fn skipped_rows(&self) -> u64 {
         self.sink.skipped()
     }
+
+    fn log(&self) -> ReadLog {
+        self.log.clone()
+    }
 }
 
 fn open_reader(input: &Input, options: &ReadOptions) -> Result<Option<Box<dyn Reader>>, ReadError> {
-    match input::open(input, options.format, options.interrupted)? {
+    match input::open(input, options.format, options.interrupted, options.max_memory)? {
         Some(opened) => format::reader(opened, options),
         None => Ok(None),
     }

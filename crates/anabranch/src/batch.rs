@@ -25,6 +25,11 @@ pub trait Minibatch: Clone + Debug + Send + Sync + 'static {
     /// A minibatch of these data, or `None` when there are none.
     fn from_rows<'a>(rows: impl Iterator<Item = &'a Self::Row>) -> Option<Self>;
 
+    /// The same data, which count as often as this says, where data can.
+    fn counting(self, _weights: Vec<f64>) -> Self {
+        self
+    }
+
     /// Adds the data of another minibatch of the same stream after its own.
     fn append(&mut self, other: &Self);
 }
@@ -220,6 +225,12 @@ impl Minibatch for Batch {
         let mut rows = rows.peekable();
         let dimensions = rows.peek()?.len();
         Self::new(dimensions, rows.flatten().copied().collect()).ok()
+    }
+
+    fn counting(mut self, weights: Vec<f64>) -> Self {
+        debug_assert_eq!(weights.len(), Batch::n_rows(&self), "every row has a weight");
+        self.weights = Some(weights);
+        self
     }
 
     fn append(&mut self, other: &Self) {

@@ -9,6 +9,7 @@
 mod support;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anabranch::central::{BatchId, Central, Entry};
 use anabranch::family::Bernoulli;
@@ -24,6 +25,9 @@ const BATCHES_EACH: u64 = 3;
 const SCHEDULES: usize = 2000;
 /// Priority changes that the second scheduler inserts: most known bugs need at most three.
 const DEPTH: usize = 3;
+
+/// Merges that have been made: none is made by the scenarios without them.
+static MERGES: AtomicU64 = AtomicU64::new(0);
 
 type Centre = Central<Bernoulli, Dirichlet>;
 
@@ -91,6 +95,7 @@ fn scenario(with_merges: bool) {
         thread::spawn(move || read(&central))
     };
     let merged = u64::from(with_merges && retire_when_there(&central));
+    MERGES.fetch_add(merged, Ordering::Relaxed);
     let mass: f64 = writers.into_iter().map(|writer| writer.join().unwrap()).sum();
     reader.join().unwrap();
     let fold = central.checkpoint();
@@ -104,7 +109,7 @@ fn scenario(with_merges: bool) {
 
 /// Merges the first two components as soon as they are seen; true when that happened.
 fn retire_when_there(central: &Centre) -> bool {
-    for _ in 0..4 {
+    for _ in 0..64 {
         let merge = Entry::Retire { id: ComponentId(0), into: ComponentId(1) };
         if central.append(&merge).is_ok() {
             return true;
@@ -127,5 +132,8 @@ fn interleavings_with_few_preemptions_keep_every_invariant() {
 #[test]
 fn merges_between_the_writers_keep_every_invariant() {
     shuttle::check_random(|| scenario(true), SCHEDULES);
+    // Which interleavings come is up to the checker; a test in which few of them merge would show nothing.
+    let merges = MERGES.load(Ordering::Relaxed);
+    assert!(merges > SCHEDULES as u64 / 2, "{merges} of {SCHEDULES} interleavings merged");
     shuttle::check_pct(|| scenario(true), SCHEDULES, DEPTH);
 }

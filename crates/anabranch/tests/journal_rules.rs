@@ -38,6 +38,21 @@ fn a_merge_adds_the_evidence_and_redirects_the_id() {
     assert_snapshot_invariants(posterior);
 }
 
+/// The first judge made one of 2 and 0, the second of 2 and 1: nobody made one of 0 and 1.
+#[test]
+fn of_two_judges_of_one_component_the_second_merges_nothing() {
+    let mut fold = coins();
+    fold.apply(&retire(2, 0)).unwrap();
+    assert_eq!(fold.apply(&retire(2, 1)), Err(Void::UnknownComponent(ComponentId(2))));
+    assert_eq!(fold.posterior().components().len(), 2);
+    assert_eq!((count(fold.posterior(), 0), count(fold.posterior(), 1)), (20.0, 8.0));
+    // What is merged into may have been merged itself: then all three are one, as both judges said.
+    let mut chain = coins();
+    chain.apply(&retire(1, 0)).unwrap();
+    chain.apply(&retire(2, 1)).unwrap();
+    assert_eq!(count(chain.posterior(), 0), 28.0);
+}
+
 #[test]
 fn an_increment_computed_before_merges_lands_in_the_survivor() {
     let mut fold = coins();
@@ -92,7 +107,9 @@ fn void_entries_change_nothing_at_all() {
         (retire(9, 1), unknown.clone()),
         (retire(1, 9), unknown),
         (retire(2, 2), Void::IntoItself(ComponentId(2))),
-        (retire(0, 1), Void::IntoItself(ComponentId(0))),
+        (retire(0, 1), Void::UnknownComponent(ComponentId(0))),
+        (retire(1, 0), Void::IntoItself(ComponentId(1))),
+        (retire(0, 2), Void::UnknownComponent(ComponentId(0))),
     ];
     let (before, batches, next) = (fingerprint(fold.posterior()), fold.absorbed().clone(), fold.next_id());
     for (entry, why) in cases {

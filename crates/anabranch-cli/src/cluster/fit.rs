@@ -15,7 +15,7 @@ use super::founder::FirstModel;
 use super::submit::{bootstrap_rows, publish, source_name};
 use super::{connect_to, prior_spec, runtime, say};
 use crate::args::{Algorithm, FitArgs, OnOff, PrecisionKind, ScheduleKind};
-use crate::failure::Failure;
+use crate::failure::{Failure, Tried};
 use crate::fit::{Finished, Trace};
 use crate::reading::{self, DomainFilter, Minibatches};
 use crate::resources::Stopwatch;
@@ -89,8 +89,9 @@ pub fn run(
     model.provenance.matchings = report.matchings;
     model.provenance.conflicts = model.provenance.conflicts.max(report.conflicts);
     let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
+    let mut tried = Tried::default();
     if let Some(path) = &args.output.out {
-        model.save(path)?;
+        tried.note(model.save(path));
     }
     let test_log_likelihood =
         test.and_then(|test| Predictor::new(model.fold.posterior()).mean_ln_density(test));
@@ -105,6 +106,7 @@ pub fn run(
         test_log_likelihood,
         sample: None,
         stopped: stop::asked(),
+        tried,
     })
 }
 

@@ -119,6 +119,7 @@ fn words(failure: Failure) -> String {
     match failure {
         Failure::Input { message, .. } | Failure::Internal { message } => message,
         Failure::BrokenPipe => "broken pipe".into(),
+        Failure::Several(failures) => failures.into_iter().map(words).collect::<Vec<_>>().join("; "),
     }
 }
 

@@ -7,7 +7,7 @@ use anabranch::central::BatchSet;
 use anabranch::engine::BatchSource;
 use anabranch::process::Parameter;
 use anabranch_cluster::{Access, Job, JobSpec, SourceState, Submission, encode_rows};
-use anabranch_io::{Input, OnBadRow, ReadOptions, Source, open};
+use anabranch_io::{Input, OnBadRow, ReadOptions, Reading, Source, open};
 use serde::Serialize;
 
 use super::{check_model, prior_spec, process, runtime, target};
@@ -148,7 +148,7 @@ pub async fn publish(
     }
     if before.published > 0 {
         let passed = BatchSet::from_runs(vec![(0, before.published - 1)]).expect("one run");
-        stream.resume(passed, u64::from(job.spec().batch_size))?;
+        stream.resume(passed, u64::from(job.spec().batch_size), Reading::default())?;
     }
     let (started, mut next_line) = (Instant::now(), Instant::now() + LINE_EVERY);
     let mut rows = 0;

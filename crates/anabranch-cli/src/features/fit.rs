@@ -1,6 +1,7 @@
 //! `anabranch fit --model bp`: from files or standard input to a feature model.
 
 use std::io::Write;
+use std::path::Path;
 
 use anabranch::batch::Batch;
 use anabranch::central::{Central, Memory};
@@ -9,13 +10,14 @@ use anabranch::family::LinearGaussian;
 use anabranch::infer::FeatureSettings;
 use anabranch::posterior::FeaturePredictor;
 use anabranch::process::Beta;
+use anabranch_io::Reading;
 use anabranch_io::model::Provenance;
 use serde::Serialize;
 
 use super::page::{self, Image};
 use super::{FeatureModel, NAME, explained, family, process};
 use crate::args::{Algorithm, EngineArgs, FeatureArgs, FitArgs, OutputArgs};
-use crate::failure::Failure;
+use crate::failure::{Failure, Tried};
 use crate::fit::{Checkpoints, FamilySpec, Progress, check_places};
 use crate::picture::{counted, grouped, significant};
 use crate::printing::{Effort, print_json, print_places};
@@ -79,14 +81,10 @@ pub fn fit(args: &FitArgs) -> Result<(), Failure> {
     };
     let every = args.checkpoint_every;
     let checkpoints = args.checkpoint.as_deref().map(|folder| Checkpoints::new(folder, every)).transpose()?;
-    let resumed = match (&checkpoints, args.resume) {
-        (Some(checkpoints), true) => checkpoints.load::<LinearGaussian, Beta>()?,
-        _ => None,
+    let resumed = match &checkpoints {
+        Some(checkpoints) => checkpoints.resume(args.resume, FeatureModel::load_checkpoint)?,
+        None => None,
     };
-    if !args.resume && checkpoints.as_ref().is_some_and(Checkpoints::exist) {
-        return Err(Failure::input("--checkpoint: there is the state of an earlier run")
-            .with_hint("pass --resume to go on from it, or remove it"));
-    }
     let stream = Minibatches::new(source, filter, args.engine.batch_size as usize, None);
     let title = format!("Features of {}", args.inputs.join(", "));
     let run = Run {
@@ -138,7 +136,7 @@ impl Run<'_> {
     pub(super) fn finish(
         mut self,
         mut stream: Minibatches,
-        resumed: Option<(FeatureModel, Memory)>,
+        resumed: Option<(FeatureModel, Memory, Reading)>,
     ) -> Result<(), Failure> {
         stop::listen();
         check_places(self.output)?;
@@ -164,10 +162,10 @@ impl Run<'_> {
             algorithm: "sda".into(),
         };
         let central: Centre = match resumed {
-            Some((model, memory)) => {
+            Some((model, memory, reading)) => {
                 check_same(&model.provenance, &provenance)?;
                 provenance = model.provenance;
-                stream.resume(model.fold.absorbed().clone(), provenance.bootstrap_rows)?;
+                stream.resume(model.fold.absorbed().clone(), provenance.bootstrap_rows, reading)?;
                 Central::from_fold(model.fold).with_memory(memory)
             }
             None => {
@@ -181,18 +179,21 @@ impl Run<'_> {
             }
         };
         let mut progress = Progress::new(self.output.quiet, stream.rows_hint());
-        let (mut stopped, mut failure) = (false, None);
+        let mut stopped = false;
+        let log = stream.log();
         let mut observer = |event: &Event, central: &Centre| {
             progress.update(event.mass.round() as u64, event.components);
             provenance.matchings += event.absorbed.matchings;
             provenance.conflicts += event.absorbed.conflicts;
             if let Some(checkpoints) = self.checkpoints.as_mut().filter(|checkpoints| checkpoints.due()) {
-                let model =
-                    finalised(FeatureModel { fold: central.checkpoint(), provenance: provenance.clone() });
-                failure = checkpoints.save_now(&model, &central.memory()).err();
+                let (fold, memory) = central.state();
+                let reading = log.reading(fold.absorbed());
+                let model = finalised(FeatureModel { fold, provenance: provenance.clone() });
+                let save = |path: &Path| model.save_checkpoint(path, &memory, &reading);
+                checkpoints.save_on_the_way(&progress, save);
             }
             stopped |= stop::asked();
-            if stopped || failure.is_some() { Flow::Stop } else { Flow::Continue }
+            if stopped { Flow::Stop } else { Flow::Continue }
         };
         let before = central.checkpoint().absorbed().len();
         let mut ran = Ok(Flow::Continue);
@@ -203,6 +204,7 @@ impl Run<'_> {
             Ok(Flow::Continue) => engine::run(&central, &mut stream, &config, &mut observer),
             other => other.map(|_| ()),
         };
+        stopped |= stop::asked();
         if ran.is_ok() && !stopped && central.checkpoint().absorbed().len() > before {
             engine::finish(&central, &config);
         }
@@ -210,20 +212,22 @@ impl Run<'_> {
         provenance.skipped_rows = stream.skipped_rows();
         let model = finalised(FeatureModel { fold: central.checkpoint(), provenance });
         let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
+        let mut tried = Tried::default();
         if let Some(checkpoints) = &self.checkpoints {
-            checkpoints.save(&model, &central.memory())?;
+            let reading = log.reading(model.fold.absorbed());
+            tried.note(checkpoints.save(|path| model.save_checkpoint(path, &central.memory(), &reading)));
         }
-        ran?;
-        if let Some(failure) = failure {
-            return Err(failure);
+        if tried.note(ran).is_none() {
+            return tried.give_up();
         }
         if let Some(path) = &self.output.out {
-            model.save(path)?;
+            tried.note(model.save(path));
         }
         let outcome = self.outcome(&model, &central, (seconds, cpu_seconds), (threads, workers), stopped);
         if let Some(folder) = &self.output.report {
-            page::write(folder, &self.title, &model, image, &outcome.facts())?;
+            tried.note(page::write(folder, &self.title, &model, image, &outcome.facts()));
         }
+        tried.done()?;
         outcome.print(self.output)
     }
 

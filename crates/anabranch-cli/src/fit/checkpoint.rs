@@ -1,23 +1,27 @@
 //! The state of a run on disk, so that `kill -9` costs at most the minibatches since the last save.
 
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anabranch::central::Memory;
-use anabranch_io::model::{StoredFamily, StoredModel, StoredProcess};
+use anabranch_io::model::ModelError;
 
-use super::session::checkpoint_file;
+use super::progress::Progress;
 use crate::failure::Failure;
 
-/// A model, and the rows that its run remembers.
-type Saved<F, P> = (StoredModel<F, P>, Memory);
+/// The file that says that a run is at work in the folder.
+const LOCK: &str = "lock";
 
-/// Where and how often the state is saved.
+/// Where and how often the state is saved. One run at a time has the folder.
 #[derive(Debug)]
 pub struct Checkpoints {
     file: PathBuf,
     every: Duration,
     last: Instant,
+    /// True once somebody was told that the state cannot be saved.
+    warned: bool,
+    /// Held as long as the run goes on; the system lets go of it when the run dies.
+    _lock: File,
 }
 
 impl Checkpoints {
@@ -26,19 +30,37 @@ impl Checkpoints {
         let every = Duration::try_from_secs_f64(every_seconds).map_err(|_| {
             Failure::input(format!("--checkpoint-every {every_seconds} is not a number of seconds"))
         })?;
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Failure::input(format!("--checkpoint {}: {error}", folder.display())))?;
-        Ok(Self { file: checkpoint_file(folder), every, last: Instant::now() })
+        let cannot = |error| Failure::input(format!("--checkpoint {}: {error}", folder.display()));
+        std::fs::create_dir_all(folder).map_err(cannot)?;
+        let lock = File::options().create(true).truncate(false).write(true).open(folder.join(LOCK));
+        let lock = lock.map_err(cannot)?;
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                return Err(Failure::input(format!(
+                    "--checkpoint {}: another run is at work there",
+                    folder.display()
+                ))
+                .with_hint("wait until it ends, or name another folder"));
+            }
+            // A file system without locks cannot tell.
+            Err(TryLockError::Error(_)) | Ok(()) => {}
+        }
+        let file = folder.join("checkpoint.anabranch");
+        Ok(Self { file, every, last: Instant::now(), warned: false, _lock: lock })
     }
 
-    /// True when a state was saved.
-    pub fn exist(&self) -> bool {
-        self.file.exists()
-    }
-
-    /// The saved state, if there is one.
-    pub fn load<F: StoredFamily, P: StoredProcess>(&self) -> Result<Option<Saved<F, P>>, Failure> {
-        if self.exist() { Ok(Some(StoredModel::load_checkpoint(&self.file)?)) } else { Ok(None) }
+    /// The saved state, if there is one and it is to be gone on from; one that would be overwritten is refused.
+    pub fn resume<T>(
+        &self,
+        resume: bool,
+        load: impl FnOnce(&Path) -> Result<T, ModelError>,
+    ) -> Result<Option<T>, Failure> {
+        match (self.file.exists(), resume) {
+            (false, _) => Ok(None),
+            (true, true) => Ok(Some(load(&self.file)?)),
+            (true, false) => Err(Failure::input("--checkpoint: there is the state of an earlier run")
+                .with_hint("pass --resume to go on from it, or remove it")),
+        }
     }
 
     /// True when it is time to save again.
@@ -47,22 +69,21 @@ impl Checkpoints {
     }
 
     /// Saves the state in one step.
-    pub fn save<F: StoredFamily, P: StoredProcess>(
-        &self,
-        model: &StoredModel<F, P>,
-        memory: &Memory,
-    ) -> Result<(), Failure> {
-        Ok(model.save_checkpoint(&self.file, memory)?)
+    pub fn save(&self, save: impl FnOnce(&Path) -> Result<(), ModelError>) -> Result<(), Failure> {
+        Ok(save(&self.file)?)
     }
 
-    /// Saves, and starts counting anew.
-    pub fn save_now<F: StoredFamily, P: StoredProcess>(
+    /// Saves on the way. A disk may be full for a while: the run says so and goes on, and tries again when it is time.
+    pub fn save_on_the_way(
         &mut self,
-        model: &StoredModel<F, P>,
-        memory: &Memory,
-    ) -> Result<(), Failure> {
-        self.save(model, memory)?;
+        progress: &Progress,
+        save: impl FnOnce(&Path) -> Result<(), ModelError>,
+    ) {
+        if let Err(error) = save(&self.file)
+            && !std::mem::replace(&mut self.warned, true)
+        {
+            progress.warn(&format!("the state cannot be saved, the run goes on: {error}"));
+        }
         self.last = Instant::now();
-        Ok(())
     }
 }

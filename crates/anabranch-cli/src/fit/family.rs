@@ -98,12 +98,41 @@ impl FamilySpec {
         }
     }
 
+    /// Refuses covariances of more columns than memory holds: a model needs several components, and several copies of each.
+    pub fn check_size(&self, schema: &Schema, max_memory: u64) -> Result<(), Failure> {
+        const COPIES: u64 = 8;
+        let full = self.0.iter().filter(|part| part.kind == Kind::Gaussian);
+        let columns = |part: &Part| match part.columns.len() {
+            0 => schema.dimensions() as u64,
+            named => named as u64,
+        };
+        let Some(columns) = full.map(columns).max() else { return Ok(()) };
+        let bytes = 8 * (1 + columns + columns * (columns + 1) / 2);
+        match bytes.saturating_mul(COPIES) > max_memory {
+            false => Ok(()),
+            true => Err(Failure::input(format!(
+                "the covariances of {columns} columns take {} for each component",
+                shown_bytes(bytes)
+            ))
+            .with_hint(
+                "take --family diagonal, fewer columns with --columns, or allow more with --max-memory",
+            )),
+        }
+    }
+
     /// A family with the domain of the one to come, for checking the rows that it is made from.
     pub fn domain(&self, schema: &Schema) -> Result<AnyFamily, Failure> {
         match self.0.as_slice() {
             [part] => neutral(part.kind, schema.dimensions()),
             parts => product(parts, schema, |kind, columns| neutral(kind, columns.len())),
         }
+    }
+}
+
+fn shown_bytes(bytes: u64) -> String {
+    match bytes {
+        0..10_000_000_000 => format!("{} MB", bytes / 1_000_000),
+        _ => format!("{} GB", bytes / 1_000_000_000),
     }
 }
 

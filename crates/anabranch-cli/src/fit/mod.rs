@@ -13,6 +13,7 @@ mod watch;
 use anabranch::batch::Batch;
 use anabranch::posterior::Predictor;
 use anabranch_io::labels::read_labels;
+use anabranch_io::model::Model;
 use anabranch_io::{ReadOptions, Schema};
 
 pub(crate) use checkpoint::Checkpoints;
@@ -20,8 +21,8 @@ pub use family::{FamilySpec, describe};
 pub use method::Method;
 pub use outcome::Outcome;
 pub(crate) use progress::Progress;
+pub(crate) use session::check_places;
 pub use session::{BOOTSTRAP_ROWS, Finished, Further, Setup, run};
-pub(crate) use session::{check_places, checkpoint_file};
 pub use summary::{print_outcome, write_report};
 pub use trace::Trace;
 
@@ -67,6 +68,7 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
     let options = read_options(&args.read, &spec)?;
     let labels = labels(args)?;
     let source = reading::open_inputs(&args.inputs, &options)?;
+    spec.check_size(source.schema(), args.read.max_memory)?;
     let filter_of = |inputs: &[String]| -> Result<DomainFilter, Failure> {
         let names = source.schema().names().map(str::to_owned).collect();
         Ok(DomainFilter::new(inputs, Some(spec.domain(source.schema())?), names, options.on_bad_row))
@@ -86,14 +88,10 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         .as_deref()
         .map(|folder| Checkpoints::new(folder, args.checkpoint_every))
         .transpose()?;
-    let resumed = match (&checkpoints, args.resume) {
-        (Some(checkpoints), true) => checkpoints.load()?,
-        _ => None,
+    let resumed = match &checkpoints {
+        Some(checkpoints) => checkpoints.resume(args.resume, Model::load_checkpoint)?,
+        None => None,
     };
-    if !args.resume && checkpoints.as_ref().is_some_and(Checkpoints::exist) {
-        return Err(Failure::input("--checkpoint: there is the state of an earlier run")
-            .with_hint("pass --resume to go on from it, or remove it"));
-    }
     if args.resume && resumed.is_none() && !args.output.quiet {
         eprintln!("no checkpoint yet: starting from the first row");
     }
@@ -126,18 +124,19 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         let names = schema.names().map(str::to_owned).collect();
         let family = finished.posterior().family().clone();
         let filter = DomainFilter::new(std::slice::from_ref(test), Some(family), names, options.on_bad_row);
-        let test = read_test(test, &options, &schema, filter)?;
-        finished.test_log_likelihood = Predictor::new(finished.posterior()).mean_ln_density(&test);
+        if let Some(test) = finished.tried.note(read_test(test, &options, &schema, filter)) {
+            finished.test_log_likelihood = Predictor::new(finished.posterior()).mean_ln_density(&test);
+        }
     }
-    let agreement = match labels {
-        Some(labels) => Some(agree_with_labels(args, &options, &finished, &labels)?),
-        None => None,
-    };
+    let mut tried = std::mem::take(&mut finished.tried);
+    let agreement =
+        labels.and_then(|labels| tried.note(agree_with_labels(args, &options, &finished, &labels)));
     let outcome = Outcome::new(&finished, &args.engine, agreement);
     if let Some(folder) = &args.output.report {
         let title = format!("Clusters of {}", args.inputs.join(", "));
-        write_report(folder, &title, &finished, &outcome, None)?;
+        tried.note(write_report(folder, &title, &finished, &outcome, None));
     }
+    tried.done()?;
     print_outcome(&outcome, &args.output)
 }
 

@@ -77,6 +77,14 @@ impl Progress {
         }
     }
 
+    /// A warning, which is told also when the run is quiet.
+    pub fn warn(&self, message: &str) {
+        match &self.display {
+            Display::Bar(bar) => bar.suspend(|| eprintln!("warning: {message}")),
+            Display::Lines { .. } | Display::Nothing => eprintln!("warning: {message}"),
+        }
+    }
+
     /// Clears the bar.
     pub fn finish(&self) {
         if let Display::Bar(bar) = &self.display {

@@ -1,7 +1,6 @@
 //! One run from its first row to its model: what `fit` and `demo` share.
 
 use std::fmt::Display;
-use std::path::PathBuf;
 
 use anabranch::batch::Batch;
 use anabranch::central::{Central, Entry, Memory, Section};
@@ -11,7 +10,7 @@ use anabranch::infer::{PriorChoice, Settings};
 use anabranch::posterior::{Posterior, Predictor};
 use anabranch::process::{AnyProcess, Bound, Parameter};
 use anabranch_io::model::{Model, Provenance};
-use anabranch_io::{Schema, Source};
+use anabranch_io::{Reading, Schema, Source};
 
 use super::checkpoint::Checkpoints;
 use super::method::Method;
@@ -19,7 +18,7 @@ use super::progress::Progress;
 use super::trace::Trace;
 use super::watch::{Counting, Evaluation, Watch, Watched};
 use crate::args::{EngineArgs, OnOff, OutputArgs};
-use crate::failure::Failure;
+use crate::failure::{Failure, Tried};
 use crate::fit::describe;
 use crate::reading::{DomainFilter, Minibatches, RowSample};
 use crate::resources::Stopwatch;
@@ -68,7 +67,7 @@ pub struct Setup<'a> {
     /// Rows that are kept and polished at the end.
     pub polish: Option<usize>,
     /// A model to go on from.
-    pub resumed: Option<(Model, Memory)>,
+    pub resumed: Option<(Model, Memory, Reading)>,
 }
 
 /// A finished run.
@@ -93,6 +92,8 @@ pub struct Finished {
     pub sample: Option<RowSample>,
     /// True when somebody asked to stop before the end.
     pub stopped: bool,
+    /// What could not be written.
+    pub tried: Tried,
 }
 
 impl Finished {
@@ -134,9 +135,9 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         conflicts: 0,
         algorithm: setup.method.name().into(),
     };
-    let absorbed_before = setup.resumed.as_ref().map_or(0, |(model, _)| model.fold.absorbed().len());
+    let absorbed_before = setup.resumed.as_ref().map_or(0, |(model, ..)| model.fold.absorbed().len());
     let central = match setup.resumed {
-        Some((model, memory)) => {
+        Some((model, memory, reading)) => {
             check_same_run(&model.provenance, &provenance)?;
             check_same_model(model.fold.posterior(), domain, &process)?;
             provenance = model.provenance;
@@ -147,7 +148,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
             } else {
                 provenance.bootstrap_rows
             };
-            stream.resume(model.fold.absorbed().clone(), first)?;
+            stream.resume(model.fold.absorbed().clone(), first, reading)?;
             Central::from_fold(model.fold).with_memory(memory)
         }
         None => {
@@ -169,9 +170,10 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
             Central::new(family, process)
         }
     };
-    let evaluation = if setup.test.is_some() { Evaluation::Wanted } else { Evaluation::None };
-    let mut observer =
-        Watch::new(&watch, trace, progress, evaluation, setup.checkpoints, provenance).after(absorbed_before);
+    let evaluation = Evaluation::wanted(setup.test.is_some(), output);
+    let mut observer = Watch::new(&watch, trace, progress, evaluation, setup.checkpoints, provenance)
+        .after(absorbed_before)
+        .following(stream.log());
     let mut first_minibatch_seconds = 0.0;
     let (ran, fold) = match &setup.method {
         Method::Sda => {
@@ -201,6 +203,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
                 let sample = stream.take_sample();
                 stream = Minibatches::new(source, filter, args.batch_size as usize, sample);
                 stream.check_against(central.snapshot().family().clone());
+                observer = observer.following(stream.log());
                 ran = engine::run(&central, &mut stream, &config, &mut observer);
                 finish(&ran, &observer);
             }
@@ -215,21 +218,22 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         }
     };
     let skipped = stream.skipped_rows();
-    let Watched { mut trace, mut provenance, checkpoints, stopped, failure, moments } = observer.finish();
+    let Watched { mut trace, mut provenance, checkpoints, stopped, moments } = observer.finish();
     provenance.skipped_rows = skipped;
     provenance.schema = stream.schema().clone();
     let model = finalised(Model { provenance, fold });
     let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
-    // What was learned is kept also when the input turned out bad halfway: the state first, then the error.
+    // What was learned is kept also when the input turned out bad halfway, and what can be written is written.
+    let mut tried = Tried::default();
     if let Some(checkpoints) = &checkpoints {
-        checkpoints.save(&model, &central.memory())?;
+        let reading = stream.log().reading(model.fold.absorbed());
+        tried.note(checkpoints.save(|path| model.save_checkpoint(path, &central.memory(), &reading)));
     }
-    ran?;
+    if tried.note(ran).is_none() {
+        return tried.give_up();
+    }
     if let Some(path) = &output.out {
-        model.save(path)?;
-    }
-    if let Some(failure) = failure {
-        return Err(failure);
+        tried.note(model.save(path));
     }
     let posterior = model.fold.posterior();
     let test_log_likelihood =
@@ -241,7 +245,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         });
         trace.fill(evaluated.collect());
     }
-    trace.conclude(seconds, &model, test_log_likelihood)?;
+    tried.note(trace.conclude(seconds, &model, test_log_likelihood));
     let sample = stream.take_sample();
     Ok(Finished {
         model,
@@ -254,6 +258,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         test_log_likelihood,
         sample,
         stopped,
+        tried,
     })
 }
 
@@ -356,9 +361,4 @@ fn check_same_run(stored: &Provenance, now: &Provenance) -> Result<(), Failure> 
         return differs("columns", names(stored), names(now));
     }
     Ok(())
-}
-
-/// Where the run's state is saved.
-pub(crate) fn checkpoint_file(folder: &std::path::Path) -> PathBuf {
-    folder.join("checkpoint.anabranch")
 }

@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anabranch_io::model::Model;
+use anabranch_io::output::{self, NewFile};
 
 use crate::failure::Failure;
 use crate::report::TraceRow;
@@ -21,6 +22,8 @@ pub struct Trace {
     file: Option<(PathBuf, BufWriter<File>)>,
     kept: Vec<TraceRow>,
     stride: u64,
+    /// Why the file ends early.
+    failure: Option<std::io::Error>,
     likelihoods: BTreeMap<u64, f64>,
 }
 
@@ -30,7 +33,7 @@ impl Trace {
         let file = match path {
             None => None,
             Some(path) => {
-                let file = File::create(path).map_err(|error| cannot_write(path, &error))?;
+                let file = output::growing_file(path).map_err(|error| cannot_write(path, &error))?;
                 let mut writer = BufWriter::new(file);
                 writeln!(writer, "seconds,minibatch,components,matchings,conflicts,test_log_likelihood")
                     .and_then(|()| writer.flush())
@@ -38,18 +41,18 @@ impl Trace {
                 Some((path.to_path_buf(), writer))
             }
         };
-        Ok(Self { file, kept: Vec::new(), stride: 1, likelihoods: BTreeMap::new() })
+        Ok(Self { file, kept: Vec::new(), stride: 1, failure: None, likelihoods: BTreeMap::new() })
     }
 
-    /// Adds one minibatch. Its held-out likelihood is filled in at the end.
-    pub fn add(&mut self, row: TraceRow) -> Result<(), Failure> {
-        if let Some((path, writer)) = &mut self.file {
-            writeln!(
+    /// Adds one minibatch. Its held-out likelihood is filled in at the end, and what could not be written is told there.
+    pub fn add(&mut self, row: TraceRow) {
+        if let (Some((_, writer)), None) = (&mut self.file, &self.failure) {
+            let written = writeln!(
                 writer,
                 "{:.6},{},{},{},{},",
                 row.seconds, row.minibatch, row.components, row.matchings, row.conflicts
-            )
-            .map_err(|error| cannot_write(path, &error))?;
+            );
+            self.failure = written.err();
         }
         if row.minibatch < FIRST || row.minibatch.is_multiple_of(self.stride) {
             self.kept.push(row);
@@ -59,7 +62,6 @@ impl Trace {
             let stride = self.stride;
             self.kept.retain(|row| row.minibatch < FIRST || row.minibatch.is_multiple_of(stride));
         }
-        Ok(())
     }
 
     /// The held-out likelihoods after some of the minibatches.
@@ -87,8 +89,9 @@ impl Trace {
             None => {}
         }
         let Some((path, mut writer)) = self.file.take() else { return Ok(()) };
-        writer
-            .flush()
+        self.failure
+            .take()
+            .map_or_else(|| writer.flush(), Err)
             .and_then(
                 |()| if self.likelihoods.is_empty() { Ok(()) } else { rewrite(&path, &self.likelihoods) },
             )
@@ -103,8 +106,11 @@ impl Trace {
 
 /// Fills the last column of the file, line by line and in one step.
 fn rewrite(path: &Path, likelihoods: &BTreeMap<u64, f64>) -> std::io::Result<()> {
-    let filled = path.with_extension("csv.part");
-    let mut writer = BufWriter::new(File::create(&filled)?);
+    if !output::is_file(path) {
+        // What went into a pipe cannot be filled in.
+        return Ok(());
+    }
+    let mut writer = NewFile::create(path)?;
     for line in BufReader::new(File::open(path)?).lines() {
         let line = line?;
         let minibatch = line.split(',').nth(1).and_then(|cell| cell.parse().ok());
@@ -114,8 +120,7 @@ fn rewrite(path: &Path, likelihoods: &BTreeMap<u64, f64>) -> std::io::Result<()>
             _ => writeln!(writer, "{line}")?,
         }
     }
-    writer.flush()?;
-    std::fs::rename(filled, path)
+    writer.finish()
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {

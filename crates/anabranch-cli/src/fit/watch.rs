@@ -1,5 +1,6 @@
 //! The observer of a run: progress, trace, held-out likelihood, checkpoints, and the wish to stop.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anabranch::central::Central;
@@ -7,13 +8,14 @@ use anabranch::engine::{Event, Flow, Observer, Polishing};
 use anabranch::family::{AnyFamily, Conjugate};
 use anabranch::posterior::Posterior;
 use anabranch::process::AnyProcess;
+use anabranch_io::ReadLog;
 use anabranch_io::model::{Model, Provenance};
 
 use super::checkpoint::Checkpoints;
 use super::progress::Progress;
 use super::session::finalised;
 use super::trace::Trace;
-use crate::failure::Failure;
+use crate::args::OutputArgs;
 use crate::report::TraceRow;
 use crate::resources::Stopwatch;
 use crate::stop;
@@ -36,6 +38,16 @@ pub enum Evaluation {
     None,
 }
 
+impl Evaluation {
+    /// Scoring a model on the way costs as much as scoring the last one: only for somebody who will see it.
+    pub fn wanted(has_test: bool, output: &OutputArgs) -> Self {
+        match has_test && (output.trace.is_some() || output.report.is_some()) {
+            true => Self::Wanted,
+            false => Self::None,
+        }
+    }
+}
+
 /// What the name of an event's minibatch says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counting {
@@ -54,11 +66,11 @@ pub struct Watch<'a> {
     waiting: Option<Vec<Moment>>,
     waiting_numbers: usize,
     checkpoints: Option<Checkpoints>,
+    log: ReadLog,
     provenance: Provenance,
     counting: Counting,
     minibatches: u64,
     rows: u64,
-    failure: Option<Failure>,
     stopped: bool,
 }
 
@@ -72,8 +84,6 @@ pub struct Watched {
     pub checkpoints: Option<Checkpoints>,
     /// Whether somebody asked to stop.
     pub stopped: bool,
-    /// A trace or checkpoint that could not be written; it ended the run.
-    pub failure: Option<Failure>,
     /// Posteriors on the way, to be evaluated.
     pub moments: Vec<Moment>,
 }
@@ -95,11 +105,11 @@ impl<'a> Watch<'a> {
             waiting: (evaluation == Evaluation::Wanted).then(Vec::new),
             waiting_numbers: 0,
             checkpoints,
+            log: ReadLog::default(),
             provenance,
             counting: Counting::Events,
             minibatches: 0,
             rows: 0,
-            failure: None,
             stopped: false,
         }
     }
@@ -109,14 +119,19 @@ impl<'a> Watch<'a> {
         Self { minibatches, ..self }
     }
 
+    /// What is read from now on is read here.
+    pub fn following(self, log: ReadLog) -> Self {
+        Self { log, ..self }
+    }
+
     /// Minibatches absorbed so far, earlier runs included.
     pub fn minibatches(&self) -> u64 {
         self.minibatches
     }
 
-    /// True when somebody asked to stop before the end.
+    /// True when somebody asked to stop before the end, be it while nothing came to be seen here.
     pub fn stopped(&self) -> bool {
-        self.stopped
+        self.stopped || stop::asked()
     }
 
     /// Shows a round of polishing; the last one, when somebody has asked to stop.
@@ -133,11 +148,12 @@ impl<'a> Watch<'a> {
     /// Ends the display and hands back what was collected.
     pub fn finish(self) -> Watched {
         self.progress.finish();
-        if self.stopped {
+        let stopped = self.stopped();
+        if stopped {
             self.progress.say("stopped: what was read so far is in the model");
         }
-        let Self { trace, provenance, checkpoints, stopped, failure, waiting, .. } = self;
-        Watched { trace, provenance, checkpoints, stopped, failure, moments: waiting.unwrap_or_default() }
+        let Self { trace, provenance, checkpoints, waiting, .. } = self;
+        Watched { trace, provenance, checkpoints, stopped, moments: waiting.unwrap_or_default() }
     }
 
     /// Keeps the posterior of some minibatches, ever fewer as the run goes on.
@@ -155,7 +171,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn record(&mut self, event: &Event, central: &Central<AnyFamily, AnyProcess>) -> Result<(), Failure> {
+    fn record(&mut self, event: &Event, central: &Central<AnyFamily, AnyProcess>) {
         let before = self.minibatches;
         self.rows += event.rows;
         let learned = match self.counting {
@@ -179,28 +195,40 @@ impl<'a> Watch<'a> {
             matchings: self.provenance.matchings,
             conflicts: self.provenance.conflicts,
             test_log_likelihood: None,
-        })?;
+        });
         if let Some(checkpoints) = self.checkpoints.as_mut().filter(|checkpoints| checkpoints.due()) {
             let (fold, memory) = central.state();
-            let model = Model { fold, provenance: self.provenance.clone() };
-            checkpoints.save_now(&finalised(model), &memory)?;
+            let reading = self.log.reading(fold.absorbed());
+            let model = finalised(Model { fold, provenance: self.provenance.clone() });
+            let save = |path: &Path| model.save_checkpoint(path, &memory, &reading);
+            checkpoints.save_on_the_way(&self.progress, save);
         }
-        Ok(())
     }
 }
 
 impl Observer<AnyFamily, AnyProcess> for Watch<'_> {
     fn observe(&mut self, event: &Event, central: &Central<AnyFamily, AnyProcess>) -> Flow {
-        if self.failure.is_none() {
-            self.failure = self.record(event, central).err();
-        }
-        if self.failure.is_some() {
-            return Flow::Stop;
-        }
+        self.record(event, central);
         if stop::asked() {
             self.stopped = true;
             return Flow::Stop;
         }
         Flow::Continue
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_on_the_way_are_scored_only_for_those_who_will_see_it() {
+        let nobody = OutputArgs::default();
+        let traced = OutputArgs { trace: Some("trace.csv".into()), ..OutputArgs::default() };
+        let reported = OutputArgs { report: Some("report".into()), ..OutputArgs::default() };
+        assert_eq!(Evaluation::wanted(true, &nobody), Evaluation::None);
+        assert_eq!(Evaluation::wanted(true, &traced), Evaluation::Wanted);
+        assert_eq!(Evaluation::wanted(true, &reported), Evaluation::Wanted);
+        assert_eq!(Evaluation::wanted(false, &traced), Evaluation::None);
     }
 }

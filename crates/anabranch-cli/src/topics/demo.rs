@@ -46,7 +46,7 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
         vocabulary: &|_| Some(words.clone()),
         read: &|_| (0, 0.0),
         passes: 1,
-        saving: None,
+        checkpoints: None,
         resumed: None,
     };
     let fitted = run(setup, &TopicArgs::default(), &args.engine, &output)?;

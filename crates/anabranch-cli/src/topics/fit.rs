@@ -1,9 +1,6 @@
 //! `anabranch fit --model hdp`: from bags of words to topics.
 
-use std::path::Path;
-use std::time::{Duration, Instant};
-
-use anabranch::central::{BatchSet, Central, Entry, Memory};
+use anabranch::central::{Central, Entry, Memory};
 use anabranch::documents::Documents;
 use anabranch::engine::{self, Flow};
 use anabranch::family::Topic;
@@ -11,17 +8,17 @@ use anabranch::infer::{PriorChoice, TopicSettings};
 use anabranch::metric::coherence;
 use anabranch::posterior::{TopicPredictor, halves};
 use anabranch::process::Hierarchical;
-use anabranch_io::Input;
 use anabranch_io::model::{TopicModel, TopicProvenance};
 use anabranch_io::words::{BagFormat, BagOptions, Bags, Vocabulary, read_vocabulary};
+use anabranch_io::{Input, Reading};
 
 use super::outcome::Outcome;
 use super::stream::{Minibatches, Origin};
-use super::watch::{Moment, Saving, Watch};
+use super::watch::{Moment, Watch};
 use super::{TOP_WORDS, report, top_words};
 use crate::args::{BadRow, EngineArgs, FitArgs, InputFormat, OutputArgs, ReadArgs, TopicArgs};
-use crate::failure::Failure;
-use crate::fit::{Progress, check_places, checkpoint_file};
+use crate::failure::{Failure, Tried};
+use crate::fit::{Checkpoints, Progress, check_places};
 use crate::resources::{Stopwatch, peak_rss_bytes};
 use crate::stop;
 
@@ -32,20 +29,16 @@ const BOOTSTRAP_DOCUMENTS: usize = 2000;
 pub fn command(args: &FitArgs) -> Result<(), Failure> {
     refuse(args)?;
     let vocabulary = args.topics.vocabulary.as_deref().map(read_vocabulary).transpose()?;
-    let saving =
-        args.checkpoint.as_deref().map(|folder| saving(folder, args.checkpoint_every)).transpose()?;
-    let resumed = match &saving {
-        Some(saving) if saving.file.exists() && !args.resume => {
-            return Err(Failure::input("--checkpoint: there is the state of an earlier run")
-                .with_hint("pass --resume to go on from it, or remove it"));
-        }
-        Some(saving) if saving.file.exists() => Some(TopicModel::load_checkpoint(&saving.file)?),
-        _ => None,
+    let every = args.checkpoint_every;
+    let checkpoints = args.checkpoint.as_deref().map(|folder| Checkpoints::new(folder, every)).transpose()?;
+    let resumed = match &checkpoints {
+        Some(checkpoints) => checkpoints.resume(args.resume, TopicModel::load_checkpoint)?,
+        None => None,
     };
     if args.resume && resumed.is_none() && !args.output.quiet {
         eprintln!("no checkpoint yet: starting from the first document");
     }
-    let vocabulary = resumed.as_ref().map(|(model, _)| model.vocabulary.clone()).or(vocabulary);
+    let vocabulary = resumed.as_ref().map(|(model, ..)| model.vocabulary.clone()).or(vocabulary);
     let open = |vocabulary: Option<Vocabulary>| bags(&args.inputs, &args.read, vocabulary);
     let setup = Setup {
         origin: open(vocabulary)?,
@@ -53,7 +46,7 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         vocabulary: &|bags: &Bags| bags.vocabulary().cloned(),
         read: &|bags: &Bags| (bags.skipped(), bags.unknown_words()),
         passes: args.passes,
-        saving,
+        checkpoints,
         resumed,
     };
     let fitted = run(setup, &args.topics, &args.engine, &args.output)?;
@@ -102,14 +95,6 @@ fn refuse(args: &FitArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn saving(folder: &Path, every: f64) -> Result<Saving, Failure> {
-    let every = Duration::try_from_secs_f64(every)
-        .map_err(|_| Failure::input(format!("--checkpoint-every {every} is not a number of seconds")))?;
-    std::fs::create_dir_all(folder)
-        .map_err(|error| Failure::input(format!("--checkpoint {}: {error}", folder.display())))?;
-    Ok(Saving { file: checkpoint_file(folder), every, last: Instant::now() })
-}
-
 /// Opens documents as the flags say.
 pub(super) fn bags(
     inputs: &[String],
@@ -134,7 +119,8 @@ pub(super) fn bags(
         BadRow::Skip => anabranch_io::OnBadRow::Skip,
     };
     let inputs: Vec<Input> = inputs.iter().map(|argument| Input::from_argument(argument)).collect();
-    Ok(Bags::open(&inputs, BagOptions { format, vocabulary, on_bad_row, interrupted: Some(stop::asked) })?)
+    let (interrupted, max_memory) = (Some(stop::asked as fn() -> bool), Some(read.max_memory));
+    Ok(Bags::open(&inputs, BagOptions { format, vocabulary, on_bad_row, interrupted, max_memory })?)
 }
 
 fn read_test(test: &String, read: &ReadArgs, vocabulary: &Vocabulary) -> Result<Documents, Failure> {
@@ -154,8 +140,8 @@ pub(super) struct Setup<'a, O> {
     /// Lines that were left out, and words that were not in the vocabulary.
     pub(super) read: &'a dyn Fn(&O) -> (u64, f64),
     pub(super) passes: u32,
-    pub(super) saving: Option<Saving>,
-    pub(super) resumed: Option<(TopicModel, Memory<Documents>)>,
+    pub(super) checkpoints: Option<Checkpoints>,
+    pub(super) resumed: Option<(TopicModel, Memory<Documents>, Reading)>,
 }
 
 /// A finished run.
@@ -165,6 +151,8 @@ pub(super) struct Fitted {
     seconds: f64,
     cpu_seconds: f64,
     stopped: bool,
+    /// What could not be written.
+    tried: Tried,
 }
 
 fn process(topics: &TopicArgs, args: &EngineArgs) -> Result<Hierarchical, Failure> {
@@ -194,16 +182,17 @@ pub(super) fn run<O: Origin>(
         ..TopicProvenance::default()
     };
     let (mut stream, central) = match setup.resumed {
-        Some((model, memory)) => {
+        Some((model, memory, reading)) => {
             agree(&model, &provenance, &process, topics.eta)?;
             provenance = model.provenance;
             // Only the first pass begins with a large minibatch.
             let first = if model.fold.posterior().pass() > 0 { size } else { first };
-            let stream = Minibatches::new(setup.origin, first, size, model.fold.absorbed().clone());
+            let mut stream = Minibatches::new(setup.origin, first, size);
+            stream.resume(model.fold.absorbed().clone(), reading);
             (stream, Central::from_fold(model.fold).with_memory(memory))
         }
         None => {
-            let mut stream = Minibatches::new(setup.origin, first, size, BatchSet::default());
+            let mut stream = Minibatches::new(setup.origin, first, size);
             let ahead = stream.read_ahead()?.ok_or_else(|| Failure::input("the input has no documents"))?;
             let family = Topic::new(ahead.n_words(), topics.eta).map_err(Failure::input)?;
             (stream, Central::new(family, process).with_memory(Memory::default()))
@@ -213,7 +202,13 @@ pub(super) fn run<O: Origin>(
         Some(vocabulary) => vocabulary,
         None => return Err(Failure::Internal { message: "documents without a vocabulary".to_owned() }),
     };
-    let mut observer = Watch::new(Progress::new(output.quiet, None), provenance, vocabulary, setup.saving);
+    let mut observer = Watch::new(
+        Progress::new(output.quiet, None),
+        provenance,
+        vocabulary,
+        setup.checkpoints,
+        stream.log(),
+    );
     observer.counting = central.snapshot().pass() == 0;
     let mut ran = Ok(());
     if bootstrap > 0 && central.snapshot().version() == 0 {
@@ -231,7 +226,8 @@ pub(super) fn run<O: Origin>(
             observer.provenance.skipped += skipped;
             observer.provenance.unknown_words += unknown;
         }
-        let going_on = ran.is_ok() && !observer.stopped && observer.failure.is_none();
+        observer.stopped |= stop::asked();
+        let going_on = ran.is_ok() && !observer.stopped;
         if going_on && observer.minibatches() > 0 {
             engine::finish(&central, &config);
         }
@@ -241,7 +237,8 @@ pub(super) fn run<O: Origin>(
         central.append(&Entry::Pass).expect("a pass can always begin");
         observer.counting = false;
         let again = (setup.reopen)(observer.vocabulary.clone())?;
-        stream = Minibatches::new(again, size, size, BatchSet::default());
+        stream = Minibatches::new(again, size, size);
+        observer.log = stream.log();
     }
     observer.progress.finish();
     let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
@@ -255,19 +252,19 @@ pub(super) fn run<O: Origin>(
     }
     let model = TopicModel { fold, vocabulary: observer.vocabulary, provenance };
     // What was learned is kept also when the input turned out bad halfway: the state first, then the error.
-    if let Some(saving) = &observer.saving {
-        model.save_checkpoint(&saving.file, &memory)?;
+    let mut tried = Tried::default();
+    if let Some(checkpoints) = &observer.checkpoints {
+        let reading = observer.log.reading(model.fold.absorbed());
+        tried.note(checkpoints.save(|path| model.save_checkpoint(path, &memory, &reading)));
     }
-    ran?;
+    if tried.note(ran).is_none() {
+        return tried.give_up();
+    }
     if let Some(path) = &output.out {
-        model.save(path)?;
+        tried.note(model.save(path));
     }
-    match observer.failure {
-        Some(failure) => Err(failure),
-        None => {
-            Ok(Fitted { model, moments: observer.moments, seconds, cpu_seconds, stopped: observer.stopped })
-        }
-    }
+    let (moments, stopped) = (observer.moments, observer.stopped);
+    Ok(Fitted { model, moments, seconds, cpu_seconds, stopped, tried })
 }
 
 /// A run that goes on has the flags that it began with.
@@ -292,7 +289,7 @@ fn agree(model: &TopicModel, now: &TopicProvenance, process: &Hierarchical, eta:
 
 /// Scores held-out documents, and prints and writes what was asked for.
 pub(super) fn conclude(
-    fitted: Fitted,
+    mut fitted: Fitted,
     test: Option<&Documents>,
     title: &str,
     args: &EngineArgs,
@@ -335,8 +332,11 @@ pub(super) fn conclude(
         stopped: fitted.stopped,
         version: env!("CARGO_PKG_VERSION"),
     };
+    let mut tried = std::mem::take(&mut fitted.tried);
+    let model = &fitted.model;
     if let Some(folder) = &output.report {
-        report::write(folder, title, model, &fitted.moments, &outcome)?;
+        tried.note(report::write(folder, title, model, &fitted.moments, &outcome));
     }
+    tried.done()?;
     outcome.print(model, output)
 }

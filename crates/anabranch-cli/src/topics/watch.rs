@@ -1,18 +1,17 @@
 //! Watches a run of topics: progress, the figures of the journal, prevalence over time, and checkpoints.
 
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::path::Path;
 
 use anabranch::central::Central;
 use anabranch::documents::Documents;
 use anabranch::engine::{Event, Flow, Observer};
 use anabranch::family::Topic;
 use anabranch::process::Hierarchical;
+use anabranch_io::ReadLog;
 use anabranch_io::model::{TopicModel, TopicProvenance};
 use anabranch_io::words::Vocabulary;
 
-use crate::failure::Failure;
-use crate::fit::Progress;
+use crate::fit::{Checkpoints, Progress};
 use crate::stop;
 
 /// Moments that are kept for the picture of prevalence.
@@ -25,13 +24,6 @@ pub struct Moment {
     pub words: Vec<(u64, f64)>,
 }
 
-/// Where and how often the state is saved.
-pub struct Saving {
-    pub file: PathBuf,
-    pub every: Duration,
-    pub last: Instant,
-}
-
 /// The observer of a run.
 pub struct Watch {
     pub progress: Progress,
@@ -41,9 +33,9 @@ pub struct Watch {
     stride: u64,
     seen: u64,
     pub vocabulary: Vocabulary,
-    pub saving: Option<Saving>,
+    pub checkpoints: Option<Checkpoints>,
+    pub log: ReadLog,
     pub stopped: bool,
-    pub failure: Option<Failure>,
     /// Documents are counted in the first pass only.
     pub counting: bool,
 }
@@ -53,7 +45,8 @@ impl Watch {
         progress: Progress,
         provenance: TopicProvenance,
         vocabulary: Vocabulary,
-        saving: Option<Saving>,
+        checkpoints: Option<Checkpoints>,
+        log: ReadLog,
     ) -> Self {
         Self {
             progress,
@@ -62,9 +55,9 @@ impl Watch {
             stride: 1,
             seen: 0,
             vocabulary,
-            saving,
+            checkpoints,
+            log,
             stopped: false,
-            failure: None,
             counting: true,
         }
     }
@@ -91,16 +84,16 @@ impl Watch {
         }
     }
 
-    fn save(&mut self, central: &Central<Topic, Hierarchical, Documents>) -> Result<(), Failure> {
-        let Some(saving) = self.saving.as_mut().filter(|saving| saving.last.elapsed() >= saving.every) else {
-            return Ok(());
+    fn save(&mut self, central: &Central<Topic, Hierarchical, Documents>) {
+        let Some(checkpoints) = self.checkpoints.as_mut().filter(|checkpoints| checkpoints.due()) else {
+            return;
         };
         let (fold, memory) = central.state();
+        let reading = self.log.reading(fold.absorbed());
         let model =
             TopicModel { fold, vocabulary: self.vocabulary.clone(), provenance: self.provenance.clone() };
-        model.save_checkpoint(&saving.file, &memory)?;
-        saving.last = Instant::now();
-        Ok(())
+        let save = |path: &Path| model.save_checkpoint(path, &memory, &reading);
+        checkpoints.save_on_the_way(&self.progress, save);
     }
 }
 
@@ -116,10 +109,8 @@ impl Observer<Topic, Hierarchical, Documents> for Watch {
         if self.counting {
             self.remember(central);
         }
-        if let Err(failure) = self.save(central) {
-            self.failure.get_or_insert(failure);
-        }
+        self.save(central);
         self.stopped |= stop::asked();
-        if self.stopped || self.failure.is_some() { Flow::Stop } else { Flow::Continue }
+        if self.stopped { Flow::Stop } else { Flow::Continue }
     }
 }

@@ -143,3 +143,38 @@ fn a_full_disk_behind_the_trace_is_told() {
         assert!(run.message().starts_with("--trace /dev/full: No space left on device"), "{}", run.stderr);
     }
 }
+
+#[test]
+fn a_table_of_very_many_columns_is_refused_with_the_advice_to_leave_covariances_out() {
+    const COLUMNS: usize = 150_000;
+    let row =
+        |ix: usize| (0..COLUMNS).map(|column| format!("{}", (ix + column) % 7)).collect::<Vec<_>>().join(",");
+    let text = (0..2).map(row).collect::<Vec<_>>().join("\n");
+    let sandbox = Sandbox::with("wide.csv", text);
+    let run = sandbox.run(&["fit", "wide.csv", "-q"]);
+    assert_eq!(run.message(), "the covariances of 150000 columns take 90 GB for each component");
+    assert!(run.stderr.contains("hint: take --family diagonal"), "{}", run.stderr);
+    let result = sandbox.fit(&["wide.csv", "--family", "diagonal"]);
+    assert_eq!(result["observations"], 2);
+    let few = sandbox.run(&["fit", "wide.csv", "-q", "--family", "diagonal", "--max-memory", "1M"]);
+    assert_eq!(
+        few.message(),
+        "wide.csv: a minibatch of rows of 150000 columns takes more than 1048576 bytes"
+    );
+}
+
+#[test]
+fn sizes_are_told_in_bytes_or_with_a_unit() {
+    let sandbox = Sandbox::with("rows.csv", "1\n2\n");
+    for size in ["4G", "512m", "1000000", "900k", "1T"] {
+        sandbox.run(&["fit", "rows.csv", "-q", "--max-memory", size]).ok();
+    }
+    for size in ["", "G", "-1", "1.5G", "99999999999T", "4GB"] {
+        let run = sandbox.run(&["fit", "rows.csv", "-q", &format!("--max-memory={size}")]);
+        assert!(
+            run.stderr.contains("expected a number of bytes such as 512M or 4G"),
+            "{size}: {}",
+            run.stderr
+        );
+    }
+}

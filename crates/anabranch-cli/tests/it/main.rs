@@ -14,6 +14,8 @@ mod memory;
 mod models;
 mod output;
 #[cfg(unix)]
+mod places;
+#[cfg(unix)]
 mod resume;
 mod rivals;
 #[cfg(unix)]

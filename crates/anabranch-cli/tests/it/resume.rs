@@ -216,7 +216,7 @@ fn another_run_than_the_checkpoints_is_refused() {
         (&["rows.csv", "--family", "diagonal"], "--family gaussian, this run has diagonal"),
         (&["rows.csv", "--alpha", "2"], "--alpha 5, this run has 2"),
         (&["rows.csv", "--bound", "conditional"], "--bound paper, this run has conditional"),
-        (&["short.csv"], "the checkpoint has learned from about 60 rows, the input has 9"),
+        (&["short.csv"], "short.csv: has 9 rows, the checkpoint has learned from 60 of rows.csv"),
     ];
     for (change, message) in cases {
         // A later flag would be given twice: leave out the one that changes.
@@ -252,4 +252,128 @@ fn bad_rows_found_halfway_leave_a_checkpoint_to_go_on_from() {
     assert!(run.message().contains("\"oops\" is not a number"), "{}", run.stderr);
     sandbox.write("rows.csv", format!("{text}2,1\n"));
     assert_mass(&sandbox.run(&[&["fit", "rows.csv", "--json"], &stream[..]].concat()).json(), 61);
+}
+
+/// Rows as text under a header.
+fn csv(rows: &[&str]) -> String {
+    std::iter::once(&"x,y").chain(rows).fold(String::new(), |text, row| text + row + "\n")
+}
+
+/// Flags under which a run goes on with whatever has been added since.
+const GROWING: [&str; 8] =
+    ["--bootstrap", "300", "--batch-size", "128", "--checkpoint", "state", "--resume", "--workers=1"];
+
+#[test]
+fn a_file_that_has_grown_is_read_on_from_its_first_new_row() {
+    let text = three_clusters(11_000, 21).csv();
+    let rows: Vec<&str> = text.lines().skip(1).collect();
+    // The first minibatch alone is short, a later one is, none is; and it grows again and again.
+    for (default, lengths) in [(true, &[1_000, 32_001, 33_000][..]), (false, &[200, 350, 428, 429, 5_000])] {
+        let sandbox = Sandbox::new();
+        for length in lengths {
+            sandbox.write("rows.csv", csv(&rows[..*length]));
+            let state = ["--checkpoint", "state", "--resume"];
+            let flags = if default { &state[..] } else { &GROWING };
+            let result = sandbox.run(&[&["fit", "rows.csv", "-q", "--json"], flags].concat()).silent_json();
+            assert_mass(&result, *length as u64);
+        }
+    }
+}
+
+#[test]
+fn arrays_and_compressed_files_that_have_grown_are_read_on_too() {
+    use crate::support::data::gzip;
+    let (small, large) = (three_clusters(150, 3), three_clusters(700, 3));
+    let sandbox = Sandbox::new();
+    for (name, before, after) in [
+        ("rows.npy", small.npy(), large.npy()),
+        ("rows.csv.gz", gzip(small.csv().as_bytes()), gzip(large.csv().as_bytes())),
+        ("rows.parquet", small.parquet(), large.parquet()),
+        ("rows.jsonl", small.jsonl().into_bytes(), large.jsonl().into_bytes()),
+    ] {
+        for (bytes, rows) in [(before, 450), (after, 2100)] {
+            sandbox.write(name, bytes);
+            let result = sandbox.run(&[&["fit", name, "-q", "--json"], &GROWING[..]].concat()).silent_json();
+            assert_mass(&result, rows);
+        }
+        std::fs::remove_dir_all(sandbox.path("state")).unwrap();
+    }
+}
+
+#[test]
+fn files_that_are_added_are_read_from_their_first_row() {
+    let text = three_clusters(500, 21).csv();
+    let rows: Vec<&str> = text.lines().skip(1).collect();
+    let sandbox = Sandbox::new();
+    let days = ["day1.csv", "day2.csv", "day3.csv"];
+    for (day, part) in days.iter().zip(rows.chunks(500)) {
+        sandbox.write(day, csv(part));
+    }
+    for model in ["dp", "bp"] {
+        for n in 1..=3 {
+            let args = [&["fit"], &days[..n], &["--model", model, "-q", "--json"], &GROWING[..]].concat();
+            assert_mass(&sandbox.run(&args).silent_json(), 500 * n as u64);
+        }
+        let args = |inputs: &[&'static str]| {
+            [&["fit"], inputs, &["--model", model, "-q", "--json"], &GROWING[..]].concat()
+        };
+        let before = sandbox.read(CHECKPOINT);
+        let refused = |inputs: &[&'static str], message: &str| {
+            let run = sandbox.run(&args(inputs));
+            assert_eq!(run.message(), message);
+            assert!(run.stderr.contains("hint: "), "{}", run.stderr);
+            assert_eq!(sandbox.read(CHECKPOINT), before, "a refused run leaves the checkpoint alone");
+        };
+        let other = "its rows are not those of day1.csv, which the checkpoint has learned from";
+        refused(&["day2.csv"], &format!("day2.csv: {other}"));
+        refused(&["day3.csv", "day1.csv", "day2.csv"], &format!("day3.csv: {other}"));
+        refused(
+            &["day1.csv", "day2.csv"],
+            "the checkpoint has learned from day3.csv, which is not among the inputs",
+        );
+        sandbox.write("day1.csv", csv(&rows[..501]));
+        let within = "has more than the 500 rows that the checkpoint has learned from before day2.csv";
+        refused(&days, &format!("day1.csv: {within}"));
+        sandbox.write("day1.csv", csv(&rows[..499]));
+        let shorter = "has 499 rows, the checkpoint has learned from 500 of day1.csv";
+        refused(&days, &format!("day1.csv: {shorter}"));
+        sandbox.write("day1.csv", csv(&rows[..500]));
+        std::fs::remove_dir_all(sandbox.path("state")).unwrap();
+    }
+}
+
+#[test]
+fn another_file_with_the_same_columns_is_refused() {
+    let sandbox = Sandbox::with("rows.csv", three_clusters(300, 1).csv());
+    sandbox.write("other.csv", three_clusters(3_000, 2).csv());
+    sandbox.run(&[&["fit", "rows.csv", "-q"], &GROWING[..]].concat()).ok();
+    let before = sandbox.read(CHECKPOINT);
+    for (input, name) in [("other.csv", "other.csv"), ("-", "standard input")] {
+        let args = [&["fit", input, "-q"], &GROWING[..]].concat();
+        let run = sandbox.run_with_input(&args, sandbox.read("other.csv"));
+        let message =
+            format!("{name}: its rows are not those of rows.csv, which the checkpoint has learned from");
+        assert_eq!(run.message(), message);
+        assert_eq!(sandbox.read(CHECKPOINT), before);
+    }
+}
+
+#[test]
+fn documents_are_counted_exactly_across_checkpoints() {
+    let words = ["sun rain wind", "goal ball team", "bank loan rate"];
+    let line = |ix: usize| format!("{{\"text\": \"{} {}\"}}\n", words[ix % 3], words[ix / 3 % 3]);
+    let corpus = |range: std::ops::Range<usize>| range.map(line).collect::<String>();
+    let sandbox = Sandbox::new();
+    let run = |inputs: &[&str]| {
+        let flags = ["--model", "hdp", "--bootstrap", "50", "--batch-size", "20", "-q", "--json"];
+        sandbox.run(&[&["fit"], inputs, &flags[..], &["--checkpoint", "state", "--resume"]].concat())
+    };
+    sandbox.write("a.jsonl", corpus(0..33));
+    assert_eq!(whole(&run(&["a.jsonl"]).silent_json(), "observations"), 33);
+    sandbox.write("a.jsonl", corpus(0..155));
+    assert_eq!(whole(&run(&["a.jsonl"]).silent_json(), "observations"), 155);
+    sandbox.write("b.jsonl", corpus(1..90));
+    assert_eq!(whole(&run(&["a.jsonl", "b.jsonl"]).silent_json(), "observations"), 244);
+    let message = "b.jsonl: its rows are not those of a.jsonl, which the checkpoint has learned from";
+    assert_eq!(run(&["b.jsonl"]).message(), message);
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::data::three_clusters;
+use crate::support::data::{gzip, three_clusters};
 use crate::support::{Run, Sandbox, assert_mass, whole};
 
 const FIRST: u64 = 300;
@@ -101,4 +101,144 @@ fn a_quiet_stream_is_stopped_without_another_row() {
     let rows = whole(&result, "observations");
     assert!(rows == FIRST || rows == table.len(), "{rows} rows");
     assert_mass(&result, rows);
+}
+
+/// Starts on a pipe, hands over these bytes, and stops it while it waits for more; the pipe stays open until it has ended.
+fn stop_while_quiet(model: &str, format: &str, bytes: &[u8], rows: u64, name: &str) -> serde_json::Value {
+    let sandbox = Sandbox::new();
+    let second = (rows - FIRST).to_string();
+    let state = ["--checkpoint", "state", "--checkpoint-every", "0", "--model", model, "--format", format];
+    let stream = ["fit", "-", "--json", "-q", "--bootstrap", "300", "--batch-size", &second];
+    let args = [&stream[..], &state].concat();
+    let mut child = sandbox.command(&args).stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().expect("it was piped");
+    stdin.write_all(bytes).unwrap();
+    stdin.flush().unwrap();
+    let result = stop_once_saved(&sandbox, child, rows, name);
+    drop(stdin);
+    assert_eq!(whole(&result, "observations"), rows, "{model} {format}");
+    result
+}
+
+/// Stops the run once these rows are in its checkpoint.
+fn stop_once_saved(sandbox: &Sandbox, mut child: Child, rows: u64, name: &str) -> serde_json::Value {
+    let saved = || {
+        let run = sandbox.run(&["inspect", "state/checkpoint.anabranch", "--json"]);
+        let model = serde_json::from_str::<serde_json::Value>(&run.stdout).unwrap_or_default();
+        model["observations"].as_u64()
+    };
+    let started = Instant::now();
+    while saved() != Some(rows) {
+        assert!(started.elapsed() < PATIENCE, "the run makes no progress");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(&child, name);
+    let told = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if told.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("the run does not stop");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let result = Run::of(child).json();
+    assert_eq!(result["stopped"], true);
+    result
+}
+
+#[test]
+fn a_stream_that_is_quiet_within_a_record_is_stopped_without_it() {
+    let table = three_clusters(115, 4);
+    let csv = table.csv();
+    let (whole_rows, cut) = (csv.clone() + "12.5,", csv.clone() + "12.5,\"7");
+    let json = table.rows.iter().map(|row| format!("[{},{}]\n", row[0], row[1])).collect::<String>() + "[1,";
+    let npy = table.npy();
+    let text = "{\"text\": \"sun and rain\"}\n".repeat(345) + "{\"text\": \"su";
+    let npy_cut = &npy[..npy.len() - 5];
+    let cases: [(&str, &str, &[u8], u64); 6] = [
+        ("dp", "csv", whole_rows.as_bytes(), 345),
+        ("dp", "csv", cut.as_bytes(), 345),
+        ("dp", "jsonl", json.as_bytes(), 345),
+        ("dp", "npy", npy_cut, 344),
+        ("bp", "npy", npy_cut, 344),
+        ("hdp", "jsonl", text.as_bytes(), 345),
+    ];
+    for (model, format, bytes, rows) in cases {
+        let result = stop_while_quiet(model, format, bytes, rows, "-TERM");
+        assert_eq!(whole(&result, "skipped_rows"), 1, "{model} {format}");
+    }
+}
+
+#[test]
+fn a_compressed_stream_is_stopped_at_the_end_of_what_was_delivered() {
+    let csv = three_clusters(115, 4).csv();
+    let packed = |text: &str| gzip(text.as_bytes());
+    let (first, second) = csv.split_at(csv.len() / 2);
+    let members = [packed(first), packed(second)].concat();
+    let result = stop_while_quiet("dp", "csv", &members, 345, "-INT");
+    assert_eq!(whole(&result, "skipped_rows"), 0);
+    let cut = [packed(first), packed(&(second.to_owned() + "1,2\n3,"))].concat();
+    let result = stop_while_quiet("dp", "csv", &cut, 346, "-INT");
+    assert_eq!(whole(&result, "skipped_rows"), 1);
+}
+
+#[test]
+fn a_named_pipe_is_stopped_while_it_is_quiet_and_while_nobody_has_opened_it() {
+    let sandbox = Sandbox::new();
+    for pipe in ["first", "second"] {
+        assert!(Command::new("mkfifo").arg(sandbox.path(pipe)).status().unwrap().success());
+    }
+    let state = ["--checkpoint", "state", "--checkpoint-every", "0", "--format", "csv"];
+    let stream = ["--bootstrap", "300", "--batch-size", "45"];
+    let args = [&["fit", "first", "second", "--json", "-q"], &stream[..], &state].concat();
+    let csv = three_clusters(115, 4).csv();
+    // Held open, quiet within a row.
+    let child = sandbox.command(&args).spawn().unwrap();
+    let mut writer = std::fs::File::options().write(true).open(sandbox.path("first")).unwrap();
+    writer.write_all((csv.clone() + "1,").as_bytes()).unwrap();
+    let result = stop_once_saved(&sandbox, child, 345, "-TERM");
+    assert_eq!((whole(&result, "observations"), whole(&result, "skipped_rows")), (345, 1));
+    drop(writer);
+    // The first has ended, nobody writes to the second.
+    std::fs::remove_dir_all(sandbox.path("state")).unwrap();
+    let child = sandbox.command(&args).spawn().unwrap();
+    let mut writer = std::fs::File::options().write(true).open(sandbox.path("first")).unwrap();
+    writer.write_all(csv.as_bytes()).unwrap();
+    drop(writer);
+    let result = stop_once_saved(&sandbox, child, 345, "-TERM");
+    assert_eq!((whole(&result, "observations"), whole(&result, "skipped_rows")), (345, 0));
+}
+
+/// The stream comes again from its first row, and is told to end before the first row that is new.
+#[test]
+fn a_run_that_is_stopped_before_its_first_new_row_leaves_the_checkpoint_as_it_was() {
+    let sandbox = Sandbox::with("rows.csv", three_clusters(200, 4).csv());
+    let flags =
+        ["--json", "-q", "--bootstrap", "300", "--batch-size", "50", "--checkpoint", "state", "--resume"];
+    let run = |input: &str| sandbox.run(&[&["fit", input], &flags[..]].concat()).silent_json();
+    assert_mass(&run("rows.csv"), 600);
+    let before = sandbox.read("state/checkpoint.anabranch");
+    let mut child =
+        sandbox.command(&[&["fit", "-"], &flags[..]].concat()).stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().expect("it was piped");
+    let text = sandbox.text("rows.csv");
+    stdin.write_all(&text.as_bytes()[..text.len() / 2]).unwrap();
+    // It has the folder once it is at work, and then it listens.
+    let held = |path: &std::path::Path| {
+        std::fs::File::options().write(true).open(path).is_ok_and(|lock| lock.try_lock().is_err())
+    };
+    let started = Instant::now();
+    while !held(&sandbox.path("state/lock")) {
+        assert!(started.elapsed() < PATIENCE, "the run makes no progress");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    signal(&child, "-TERM");
+    let output = child.wait_with_output().unwrap();
+    drop(stdin);
+    // Ended by the signal itself when it came before anybody listened.
+    assert!(matches!(output.status.code(), Some(1) | None), "{output:?}");
+    assert_eq!(sandbox.read("state/checkpoint.anabranch"), before);
+    sandbox.write("rows.csv", three_clusters(300, 4).csv());
+    assert_mass(&run("rows.csv"), 900);
 }

@@ -27,8 +27,6 @@ const FILE_MAGIC: &[u8] = b"ARROW1\0\0";
 /// The widest alignment a writer may choose.
 const MAX_PADDED_MAGIC: usize = 64;
 const CONTINUATION: u32 = u32::MAX;
-/// The most bytes a compressed buffer may claim to expand to: the decoder allocates what is claimed.
-const MAX_BUFFER_BYTES: i64 = 1 << 30;
 
 /// The messages of a stream, decoded in order.
 struct Messages {
@@ -38,6 +36,8 @@ struct Messages {
     dictionaries: HashMap<i64, ArrayRef>,
     /// Columns to decode, in the order of the batch.
     columns: Vec<usize>,
+    /// Bytes that a message may take, also when its buffers are unpacked.
+    limit: u64,
 }
 
 /// A message and its body, as bytes.
@@ -57,6 +57,7 @@ pub(super) fn open(opened: Opened) -> Result<Option<Box<dyn Reader>>, ReadError>
         schema: SchemaRef::new(arrow_schema::Schema::empty()),
         dictionaries: HashMap::new(),
         columns: Vec::new(),
+        limit: opened.limit,
     };
     messages.read_schema()?;
     Ok(Some(Box::new(ColumnarReader::new(file, Format::Arrow, messages)?)))
@@ -93,7 +94,7 @@ impl Messages {
     /// The rows of a message; `None` for a dictionary, which is kept for the rows to come.
     fn decode(&mut self, frame: &Frame) -> Result<Option<RecordBatch>, String> {
         let message = root_as_message(&frame.message).map_err(|error| error.to_string())?;
-        check_buffers(&message, &frame.body)?;
+        check_buffers(&message, &frame.body, self.limit)?;
         let version = message.version();
         let words = |error: ArrowError| error.to_string();
         if let Some(batch) = message.header_as_record_batch() {
@@ -114,9 +115,13 @@ impl Messages {
 
     /// The next message; `None` at the end.
     fn frame(&mut self) -> Result<Option<Frame>, ReadError> {
-        let Some(mut length) = self.word()? else {
+        let Some(length) = self.word()? else {
             return Ok(None);
         };
+        self.rest_of_frame(length).map_err(|error| error.cutting_off(true))
+    }
+
+    fn rest_of_frame(&mut self, mut length: u32) -> Result<Option<Frame>, ReadError> {
         // Before version 0.15 there was no continuation word.
         if length == CONTINUATION {
             length = self.word()?.unwrap_or(0);
@@ -135,7 +140,7 @@ impl Messages {
     fn word(&mut self) -> Result<Option<u32>, ReadError> {
         let mut word = Vec::new();
         match self.stream.by_ref().take(4).read_to_end(&mut word) {
-            Err(error) => Err(ReadError::io(&self.file, error)),
+            Err(error) => Err(ReadError::io(&self.file, error).cutting_off(!word.is_empty())),
             Ok(0) => Ok(None),
             Ok(_) => {
                 let word = <[u8; 4]>::try_from(word).map_err(|_| self.damaged("it is cut short"))?;
@@ -146,6 +151,9 @@ impl Messages {
 
     /// Exactly `n` bytes. Memory grows with what is there, not with what is promised.
     fn bytes(&mut self, n: u64) -> Result<Vec<u8>, ReadError> {
+        if n > self.limit {
+            return Err(ReadError::too_large(&self.file, "a batch of rows", self.limit));
+        }
         let mut bytes = Vec::new();
         match self.stream.by_ref().take(n).read_to_end(&mut bytes) {
             Ok(read) if read as u64 == n => Ok(bytes),
@@ -160,7 +168,8 @@ impl Messages {
 
 /// Refuses buffers outside the body, on which the decoder would panic, and compressed buffers that
 /// claim to be enormous, for which it would allocate.
-fn check_buffers(message: &Message<'_>, body: &[u8]) -> Result<(), String> {
+fn check_buffers(message: &Message<'_>, body: &[u8], limit: u64) -> Result<(), String> {
+    let mut unpacked = 0_u64;
     let batch = match message.header_as_dictionary_batch() {
         Some(dictionary) => dictionary.data(),
         None => message.header_as_record_batch(),
@@ -173,8 +182,10 @@ fn check_buffers(message: &Message<'_>, body: &[u8]) -> Result<(), String> {
         let bytes = slice(body, offset, length)
             .ok_or_else(|| format!("a buffer at {offset} of {length} bytes lies outside its message"))?;
         let claim = bytes.first_chunk::<8>().map_or(0, |claim| i64::from_le_bytes(*claim));
-        if batch.compression().is_some() && claim > MAX_BUFFER_BYTES {
-            return Err(format!("a buffer claims to expand to {claim} bytes, more than {MAX_BUFFER_BYTES}"));
+        // Minus one stands for bytes as they are.
+        unpacked = unpacked.saturating_add(u64::try_from(claim).unwrap_or(0));
+        if batch.compression().is_some() && unpacked > limit {
+            return Err(format!("its buffers claim to expand to more than {limit} bytes (see --max-memory)"));
         }
     }
     Ok(())

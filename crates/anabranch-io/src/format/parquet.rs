@@ -39,7 +39,7 @@ enum Store {
 /// Reads the metadata at the end of the file. A stream is first copied to a temporary file.
 pub(super) fn open(opened: Opened) -> Result<Option<Box<dyn Reader>>, ReadError> {
     let file = opened.name;
-    let store = match opened.body.into_seekable().map_err(|error| ReadError::io(&file, error))? {
+    let store = match opened.body.into_seekable(&file, opened.limit)? {
         Body::File(file) => Store::File(file),
         Body::Memory(bytes) => Store::Memory(bytes),
         Body::Stream(_) => unreachable!("into_seekable leaves no stream"),

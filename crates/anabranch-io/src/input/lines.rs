@@ -132,7 +132,7 @@ impl Lines {
             self.buffer.resize(self.filled * 2, 0);
         }
         let n = read_some(&mut self.inner, &mut self.buffer[self.filled..])
-            .map_err(|error| ReadError::io(&self.file, error))?;
+            .map_err(|error| ReadError::io(&self.file, error).cutting_off(self.filled > self.start))?;
         self.filled += n;
         self.ended = n == 0;
         Ok(n > 0)

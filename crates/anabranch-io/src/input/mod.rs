@@ -1,7 +1,6 @@
 //! From an input to bytes in a known format: opens, undoes gz and zstd, and looks at the first bytes.
 
 mod lines;
-#[cfg(unix)]
 mod live;
 mod peek;
 
@@ -12,10 +11,11 @@ use std::path::Path;
 use bytes::Bytes;
 
 pub(crate) use lines::{Lines, MAX_ROW_BYTES};
+pub(crate) use live::was_told_to_end;
 pub(crate) use peek::{Peek, read_some};
 
 use crate::error::ReadError;
-use crate::options::{Format, Input};
+use crate::options::{Format, Input, MAX_MEMORY};
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
@@ -27,6 +27,8 @@ pub(crate) struct Opened {
     pub(crate) name: String,
     pub(crate) format: Format,
     pub(crate) body: Body,
+    /// Bytes that a piece of it may take.
+    pub(crate) limit: u64,
 }
 
 /// The bytes of an input, compression undone.
@@ -55,15 +57,17 @@ impl Body {
 
     /// The bytes where any place can be read. A stream goes to an unnamed temporary file, so that
     /// memory does not grow with the input.
-    pub(crate) fn into_seekable(self) -> io::Result<Body> {
-        match self {
-            Body::Stream(mut stream) => {
-                let mut file = tempfile::tempfile()?;
-                io::copy(&mut stream, &mut file)?;
-                file.seek(SeekFrom::Start(0))?;
-                Ok(Body::File(file))
-            }
-            seekable => Ok(seekable),
+    pub(crate) fn into_seekable(self, name: &str, limit: u64) -> Result<Body, ReadError> {
+        let Body::Stream(stream) = self else { return Ok(self) };
+        let spool = || -> io::Result<(File, u64)> {
+            let mut file = tempfile::tempfile()?;
+            let bytes = io::copy(&mut stream.take(limit.saturating_add(1)), &mut file)?;
+            file.seek(SeekFrom::Start(0))?;
+            Ok((file, bytes))
+        };
+        match spool().map_err(|error| ReadError::io(name, error).cutting_off(true))? {
+            (_, bytes) if bytes > limit => Err(ReadError::too_large(name, "the stream", limit)),
+            (file, _) => Ok(Body::File(file)),
         }
     }
 }
@@ -81,6 +85,7 @@ pub(crate) fn open(
     input: &Input,
     format: Option<Format>,
     interrupted: Option<fn() -> bool>,
+    limit: Option<u64>,
 ) -> Result<Option<Opened>, ReadError> {
     let name = input.label();
     let body = raw(input, interrupted).and_then(decompress).map_err(|error| ReadError::io(&name, error))?;
@@ -92,12 +97,19 @@ pub(crate) fn open(
         Some(format) => format,
         None => guess(input, &head, &name)?,
     };
-    Ok(Some(Opened { name, format, body }))
+    let limit = limit.unwrap_or(MAX_MEMORY);
+    // What a plain file claims is there: it may take what it has.
+    let limit = match &body {
+        Body::File(file) => limit.max(file.metadata().map_or(0, |metadata| metadata.len())),
+        Body::Memory(bytes) => limit.max(bytes.len() as u64),
+        Body::Stream(_) => limit,
+    };
+    Ok(Some(Opened { name, format, body, limit }))
 }
 
 fn raw(input: &Input, interrupted: Option<fn() -> bool>) -> io::Result<Body> {
     match input {
-        Input::Path(path) => open_path(path),
+        Input::Path(path) => open_path(path, interrupted),
         Input::Stdin => Ok(Body::Stream(Peek::new(stdin(interrupted)?))),
         Input::Memory(bytes) => Ok(Body::Memory(Bytes::copy_from_slice(bytes))),
     }
@@ -106,7 +118,7 @@ fn raw(input: &Input, interrupted: Option<fn() -> bool>) -> io::Result<Body> {
 #[cfg(unix)]
 fn stdin(interrupted: Option<fn() -> bool>) -> io::Result<Box<dyn Read + Send>> {
     Ok(match interrupted {
-        Some(interrupted) => Box::new(live::LiveStdin::open(interrupted)?),
+        Some(interrupted) => Box::new(live::Live::stdin(interrupted)?),
         None => Box::new(io::stdin()),
     })
 }
@@ -116,17 +128,24 @@ fn stdin(_: Option<fn() -> bool>) -> io::Result<Box<dyn Read + Send>> {
     Ok(Box::new(io::stdin()))
 }
 
-fn open_path(path: &Path) -> io::Result<Body> {
+fn open_path(path: &Path, interrupted: Option<fn() -> bool>) -> io::Result<Body> {
+    #[cfg(unix)]
+    let file = if interrupted.is_some() { live::open(path)? } else { File::open(path)? };
+    #[cfg(not(unix))]
     let file = File::open(path)?;
     let metadata = file.metadata()?;
     if metadata.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
-    match metadata.is_file() {
-        true => Ok(Body::File(file)),
-        // Pipes and devices cannot be rewound.
-        false => Ok(Body::Stream(Peek::new(Box::new(file)))),
+    if metadata.is_file() {
+        return Ok(Body::File(file));
     }
+    // Pipes and devices cannot be rewound.
+    #[cfg(unix)]
+    if let Some(interrupted) = interrupted {
+        return Ok(Body::Stream(Peek::new(Box::new(live::Live::new(file, interrupted)))));
+    }
+    Ok(Body::Stream(Peek::new(Box::new(file))))
 }
 
 /// The first bytes, and the body as if nothing had been read.

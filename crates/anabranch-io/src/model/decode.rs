@@ -14,6 +14,7 @@ use super::{
     AsideHeader, FORMAT_VERSION, Header, ModelFault, StoredFamily, StoredModel, StoredProcess, checksum,
     tensor,
 };
+use crate::seen::Reading;
 
 /// Models of this build.
 const KNOWN: [&str; 3] = ["dp", "py", "bp"];
@@ -76,7 +77,7 @@ pub(super) fn model_name(bytes: &[u8]) -> Result<String, ModelFault> {
 
 pub(super) fn decode<F: StoredFamily, P: StoredProcess>(
     bytes: &[u8],
-) -> Result<(StoredModel<F, P>, Memory), ModelFault> {
+) -> Result<(StoredModel<F, P>, Memory, Reading), ModelFault> {
     let intact = open(bytes)?;
     let kind = kind(&intact.header)?;
     if kind == super::topics::KIND {
@@ -95,8 +96,7 @@ pub(super) fn decode<F: StoredFamily, P: StoredProcess>(
     if columns != dimensions {
         return Err(damaged(format!("it names {columns} columns for a family of {dimensions}")));
     }
-    let [keys, sample, first, weights] = intact.rows();
-    let memory = remembered(columns, [keys, sample, first, weights].map(Option::as_ref))?;
+    let memory = remembered(columns, intact.rows().map(Option::as_ref))?;
     let position = Position {
         version: header.version,
         next_id: header.next_id,
@@ -107,13 +107,15 @@ pub(super) fn decode<F: StoredFamily, P: StoredProcess>(
         familiarity: header.familiarity,
     };
     let fold = intact.fold(header.family, header.process, position)?;
-    Ok((StoredModel { fold, provenance: header.provenance }, memory))
+    let memory = memory.with_tended(header.tended);
+    let reading = header.reading.unwrap_or_default();
+    Ok((StoredModel { fold, provenance: header.provenance }, memory, reading))
 }
 
 /// The rows that a run remembered.
 fn remembered(
     dimensions: usize,
-    [keys, sample, first, weights]: [Option<&TensorView<'_>>; 4],
+    [keys, sample, first, weights, sample_weights]: [Option<&TensorView<'_>>; 5],
 ) -> Result<Memory, ModelFault> {
     let rows = |view: &TensorView<'_>| {
         Batch::new(dimensions, floats(view, dimensions)?).map_err(|error| damaged(error.to_string()))
@@ -135,7 +137,13 @@ fn remembered(
         }
         _ => Vec::new(),
     };
-    Ok(Memory::restore(sample, first))
+    let memory = Memory::restore(sample, first);
+    let Some(weights) = sample_weights else { return Ok(memory) };
+    let weights = floats(weights, 1)?;
+    if weights.len() != memory.sample().len() || !weights.iter().all(|w| w.is_finite() && *w > 0.0) {
+        return Err(damaged("its weights do not fit its sample of rows".into()));
+    }
+    Ok(memory.with_sample_weights(weights))
 }
 
 /// Where a journal stands.
@@ -151,9 +159,9 @@ pub(super) struct Position {
 
 impl Intact<'_> {
     /// Sample and first minibatch of dense rows.
-    fn rows(&self) -> [&Option<TensorView<'_>>; 4] {
-        let [_, _, _, _, keys, sample, first, weights, ..] = &self.at_times;
-        [keys, sample, first, weights]
+    fn rows(&self) -> [&Option<TensorView<'_>>; 5] {
+        let [_, _, _, _, keys, sample, first, weights, .., sample_weights] = &self.at_times;
+        [keys, sample, first, weights, sample_weights]
     }
 
     /// The journal so far, with every invariant checked.

@@ -19,6 +19,7 @@ use serde_json::json;
 use super::{
     AsideHeader, FORMAT_VERSION, Header, StoredFamily, StoredModel, StoredProcess, checksum, tensor,
 };
+use crate::seen::Reading;
 
 /// Tensors start at a multiple of the size of a number.
 const ALIGNMENT: usize = 8;
@@ -34,6 +35,7 @@ pub(super) struct Block {
 pub(super) fn encode<F: StoredFamily, P: StoredProcess>(
     model: &StoredModel<F, P>,
     memory: Option<&Memory>,
+    reading: Option<&Reading>,
 ) -> Vec<u8> {
     let posterior = model.fold.posterior();
     let header = Header {
@@ -49,6 +51,8 @@ pub(super) fn encode<F: StoredFamily, P: StoredProcess>(
         aside: model.fold.aside().map(|Aside { mass, share }| AsideHeader { mass, share }),
         familiarity: posterior.familiarity(),
         provenance: model.provenance.clone(),
+        tended: memory.and_then(Memory::tended),
+        reading: reading.cloned(),
     };
     let header = serde_json::to_string(&header).expect("a header holds only text, numbers and lists");
     let mut blocks = blocks(&model.fold);
@@ -152,6 +156,9 @@ fn rows(memory: &Memory) -> Vec<Block> {
         if let Some(weights) = first.weights() {
             blocks.push(floats(tensor::FIRST_WEIGHTS, vec![weights.len()], weights.iter().copied()));
         }
+    }
+    if let Some(weights) = memory.sample_weights() {
+        blocks.push(floats(tensor::SAMPLE_WEIGHTS, vec![n], weights.into_iter()));
     }
     blocks
 }

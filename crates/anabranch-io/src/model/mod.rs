@@ -22,6 +22,7 @@ pub use topics::{TopicModel, TopicProvenance};
 
 use crate::output::replace_file;
 use crate::schema::Schema;
+use crate::seen::Reading;
 
 /// The version of the format that this program writes; it reads this one and older ones.
 pub const FORMAT_VERSION: u32 = 1;
@@ -90,6 +91,14 @@ pub enum ModelError {
         /// Version of the file.
         found: u32,
     },
+    /// What was learned could not be read again.
+    #[error("{path}: not written, because it could not be read again: {reason}")]
+    NotKept {
+        /// The file.
+        path: PathBuf,
+        /// What does not fit.
+        reason: String,
+    },
     /// The bytes are not those that were written.
     #[error("{path}: damaged: {reason}")]
     Damaged {
@@ -107,6 +116,9 @@ impl ModelError {
             Self::Newer { .. } => Some("update anabranch, or fit the model again with this version".into()),
             Self::NotAModel { .. } => Some("models are written by `anabranch fit --out MODEL`".into()),
             Self::Damaged { .. } => Some("fetch the file again, or resume from a checkpoint".into()),
+            Self::NotKept { .. } => {
+                Some("look for enormous numbers in the rows: their sums do not fit into a model".into())
+            }
             Self::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
                 Some("check the path; relative paths start at the current directory".into())
             }
@@ -124,8 +136,7 @@ pub fn model_name(path: &Path) -> Result<String, ModelError> {
 impl<F: StoredFamily, P: StoredProcess> StoredModel<F, P> {
     /// Writes the model, replacing the file atomically.
     pub fn save(&self, path: &Path) -> Result<(), ModelError> {
-        let bytes = self.to_bytes();
-        replace_file(path, &bytes).map_err(|source| ModelError::Io { path: path.into(), source })
+        self.write(path, &self.to_bytes())
     }
 
     /// Reads and checks a model.
@@ -135,30 +146,35 @@ impl<F: StoredFamily, P: StoredProcess> StoredModel<F, P> {
     }
 
     /// Writes the model with the rows that the run remembers, so that it can go on as if it had never ended.
-    pub fn save_checkpoint(&self, path: &Path, memory: &Memory) -> Result<(), ModelError> {
-        replace_file(path, &self.to_checkpoint_bytes(memory))
-            .map_err(|source| ModelError::Io { path: path.into(), source })
+    pub fn save_checkpoint(&self, path: &Path, memory: &Memory, reading: &Reading) -> Result<(), ModelError> {
+        self.write(path, &encode::encode(self, Some(memory), Some(reading)))
     }
 
-    /// Reads and checks a model and the rows that its run remembered, if it says.
-    pub fn load_checkpoint(path: &Path) -> Result<(Self, Memory), ModelError> {
+    /// Replaces the file with what can be read again, and with nothing else.
+    fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), ModelError> {
+        Self::from_bytes(bytes).map_err(|fault| fault.before(path))?;
+        replace_file(path, bytes).map_err(|source| ModelError::Io { path: path.into(), source })
+    }
+
+    /// Reads and checks a model, the rows that its run remembered and what it had read, if it says.
+    pub fn load_checkpoint(path: &Path) -> Result<(Self, Memory, Reading), ModelError> {
         let bytes = std::fs::read(path).map_err(|source| ModelError::Io { path: path.into(), source })?;
-        Self::from_checkpoint_bytes(&bytes).map_err(|fault| fault.at(path))
+        decode::decode(&bytes).map_err(|fault| fault.at(path))
     }
 
     /// The bytes of the file.
     pub fn to_bytes(&self) -> Vec<u8> {
-        encode::encode(self, None)
+        encode::encode(self, None, None)
     }
 
     /// The bytes of a checkpoint: the model with the rows that the run remembers.
     pub fn to_checkpoint_bytes(&self, memory: &Memory) -> Vec<u8> {
-        encode::encode(self, Some(memory))
+        encode::encode(self, Some(memory), None)
     }
 
     /// A model from the bytes of a file, with the rows that its run remembered, if it says.
     pub fn from_checkpoint_bytes(bytes: &[u8]) -> Result<(Self, Memory), ModelFault> {
-        decode::decode(bytes)
+        decode::decode(bytes).map(|(model, memory, _)| (model, memory))
     }
 
     /// A model from the bytes of a file.
@@ -183,6 +199,11 @@ pub enum ModelFault {
 }
 
 impl ModelFault {
+    /// The same of bytes that were to be written.
+    fn before(self, path: &Path) -> ModelError {
+        ModelError::NotKept { path: path.into(), reason: self.to_string() }
+    }
+
     fn at(self, path: &Path) -> ModelError {
         let path = path.to_path_buf();
         match self {
@@ -217,6 +238,12 @@ struct Header<F, P> {
     #[serde(default)]
     familiarity: Familiarity,
     provenance: Provenance,
+    /// Lines of growth at which the model has been looked after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tended: Option<u32>,
+    /// Where a run that goes on finds its rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reading: Option<Reading>,
 }
 
 /// Evidence that is to be replaced, when there is some.
@@ -250,8 +277,9 @@ mod tensor {
     pub(super) const FIRST_STARTS: &str = "first.starts";
     pub(super) const FIRST_WORDS: &str = "first.words";
     pub(super) const FIRST_COUNTS: &str = "first.counts";
+    pub(super) const SAMPLE_WEIGHTS: &str = "sample.weights";
     /// Those of a run that is to go on, in the order of the checksum, after the others.
-    pub(super) const AT_TIMES: [&str; 14] = [
+    pub(super) const AT_TIMES: [&str; 15] = [
         LASTING_LABELS,
         LASTING_STATS,
         PASSING_LABELS,
@@ -266,6 +294,7 @@ mod tensor {
         FIRST_STARTS,
         FIRST_WORDS,
         FIRST_COUNTS,
+        SAMPLE_WEIGHTS,
     ];
 }
 

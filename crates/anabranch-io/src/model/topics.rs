@@ -14,6 +14,7 @@ use super::decode::{self, Position, check_possible, damaged};
 use super::encode::{self, Block};
 use super::{AsideHeader, ModelError, ModelFault, tensor};
 use crate::output::replace_file;
+use crate::seen::Reading;
 use crate::words::Vocabulary;
 
 /// What the header calls it.
@@ -71,34 +72,51 @@ struct TopicHeader {
     aside: Option<AsideHeader>,
     vocabulary: Vec<String>,
     provenance: TopicProvenance,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tended: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reading: Option<Reading>,
 }
 
 impl TopicModel {
     /// Writes the model, replacing the file atomically.
     pub fn save(&self, path: &Path) -> Result<(), ModelError> {
-        replace_file(path, &self.to_bytes(None))
-            .map_err(|source| ModelError::Io { path: path.into(), source })
+        self.write(path, &self.to_bytes(None))
     }
 
     /// Writes the model with the documents that the run remembers, so that it can go on as if it had never ended.
-    pub fn save_checkpoint(&self, path: &Path, memory: &Memory<Documents>) -> Result<(), ModelError> {
-        replace_file(path, &self.to_bytes(Some(memory)))
-            .map_err(|source| ModelError::Io { path: path.into(), source })
+    pub fn save_checkpoint(
+        &self,
+        path: &Path,
+        memory: &Memory<Documents>,
+        reading: &Reading,
+    ) -> Result<(), ModelError> {
+        self.write(path, &self.encode(Some(memory), Some(reading)))
+    }
+
+    /// Replaces the file with what can be read again, and with nothing else.
+    fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), ModelError> {
+        Self::from_bytes(bytes).map_err(|fault| fault.before(path))?;
+        replace_file(path, bytes).map_err(|source| ModelError::Io { path: path.into(), source })
     }
 
     /// Reads and checks a model.
     pub fn load(path: &Path) -> Result<Self, ModelError> {
-        Self::load_checkpoint(path).map(|(model, _)| model)
+        Self::load_checkpoint(path).map(|(model, ..)| model)
     }
 
-    /// Reads and checks a model and the documents that its run remembered, if it says.
-    pub fn load_checkpoint(path: &Path) -> Result<(Self, Memory<Documents>), ModelError> {
+    /// Reads and checks a model, the documents that its run remembered and what it had read, if it says.
+    pub fn load_checkpoint(path: &Path) -> Result<(Self, Memory<Documents>, Reading), ModelError> {
         let bytes = std::fs::read(path).map_err(|source| ModelError::Io { path: path.into(), source })?;
-        Self::from_bytes(&bytes).map_err(|fault| fault.at(path))
+        Self::decode(&bytes).map_err(|fault| fault.at(path))
     }
 
     /// The bytes of the file, with the documents that the run remembers where it is to go on.
     pub fn to_bytes(&self, memory: Option<&Memory<Documents>>) -> Vec<u8> {
+        self.encode(memory, None)
+    }
+
+    fn encode(&self, memory: Option<&Memory<Documents>>, reading: Option<&Reading>) -> Vec<u8> {
         let posterior = self.fold.posterior();
         let header = TopicHeader {
             writer: concat!("anabranch ", env!("CARGO_PKG_VERSION")).into(),
@@ -113,6 +131,8 @@ impl TopicModel {
             aside: self.fold.aside().map(|aside| AsideHeader { mass: aside.mass, share: aside.share }),
             vocabulary: self.vocabulary.words().to_vec(),
             provenance: self.provenance.clone(),
+            tended: memory.and_then(Memory::tended),
+            reading: reading.cloned(),
         };
         let header = serde_json::to_string(&header).expect("a header holds only text, numbers and lists");
         let mut blocks = encode::blocks(&self.fold);
@@ -122,6 +142,10 @@ impl TopicModel {
 
     /// A model from the bytes of a file, with the documents that its run remembered, if it says.
     pub fn from_bytes(bytes: &[u8]) -> Result<(Self, Memory<Documents>), ModelFault> {
+        Self::decode(bytes).map(|(model, memory, _)| (model, memory))
+    }
+
+    fn decode(bytes: &[u8]) -> Result<(Self, Memory<Documents>, Reading), ModelFault> {
         let intact = decode::open(bytes)?;
         let kind = decode::kind(&intact.header)?;
         if kind != KIND {
@@ -149,7 +173,8 @@ impl TopicModel {
             )));
         }
         let vocabulary = Vocabulary::new(header.vocabulary).map_err(|error| damaged(error.to_string()))?;
-        let [.., keys, _, _, _, s_starts, s_words, s_counts, f_starts, f_words, f_counts] = &intact.at_times;
+        let [.., keys, _, _, _, s_starts, s_words, s_counts, f_starts, f_words, f_counts, _] =
+            &intact.at_times;
         let sample = documents(n_words, [s_starts, s_words, s_counts].map(Option::as_ref))?;
         let first = documents(n_words, [f_starts, f_words, f_counts].map(Option::as_ref))?;
         let sample = match (keys, sample) {
@@ -174,7 +199,8 @@ impl TopicModel {
         };
         let fold = intact.fold(header.family, header.process, position)?;
         let model = Self { fold, vocabulary, provenance: header.provenance };
-        Ok((model, Memory::restore(sample, first)))
+        let memory = Memory::restore(sample, first).with_tended(header.tended);
+        Ok((model, memory, header.reading.unwrap_or_default()))
     }
 }
 

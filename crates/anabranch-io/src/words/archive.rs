@@ -6,8 +6,6 @@
 
 use std::io::Read;
 
-/// Bytes of one member at most.
-const MOST_BYTES: u64 = 1 << 32;
 /// The end of the directory lies within this many bytes of the end of the file.
 const END_WITHIN: usize = 22 + (1 << 16);
 
@@ -15,6 +13,8 @@ const END_WITHIN: usize = 22 + (1 << 16);
 pub(super) struct Archive<'a> {
     bytes: &'a [u8],
     members: Vec<Member>,
+    /// Bytes that a member may take.
+    limit: u64,
 }
 
 struct Member {
@@ -28,7 +28,7 @@ struct Member {
 
 impl<'a> Archive<'a> {
     /// Reads the directory; says what is wrong with the archive otherwise.
-    pub(super) fn open(bytes: &'a [u8]) -> Result<Self, String> {
+    pub(super) fn open(bytes: &'a [u8], limit: u64) -> Result<Self, String> {
         let cut = || "its directory is cut short".to_owned();
         let tail = bytes.len().saturating_sub(END_WITHIN);
         let end = bytes[tail..]
@@ -62,7 +62,7 @@ impl<'a> Archive<'a> {
             });
             at += 46 + name + extra + comment;
         }
-        Ok(Self { bytes, members })
+        Ok(Self { bytes, members, limit })
     }
 
     /// The bytes of a member; `None` when there is none of that name.
@@ -77,8 +77,11 @@ impl<'a> Archive<'a> {
         let start = 30 + usize::from(lengths.0) + usize::from(lengths.1);
         let packed = header.get(start..).and_then(|rest| rest.get(..member.packed)).ok_or_else(cut)?;
         let mut unpacked = Vec::new();
+        if member.unpacked > self.limit {
+            return Err(format!("{name} takes more than {} bytes (see --max-memory)", self.limit));
+        }
         // What is promised is not believed: memory grows with what is there.
-        let limit = member.unpacked.min(MOST_BYTES) + 1;
+        let limit = member.unpacked + 1;
         let read = match member.deflated {
             true => flate2::read::DeflateDecoder::new(packed).take(limit).read_to_end(&mut unpacked),
             false => packed.take(limit).read_to_end(&mut unpacked),

@@ -91,7 +91,8 @@ impl RawReader for UciReader {
         }
         self.last = document;
         let mut entries: Entries = vec![(word, times)];
-        while let Some((of, word, times)) = self.entry()? {
+        // Only the next document shows that this one is complete.
+        while let Some((of, word, times)) = self.entry().map_err(|error| error.cutting_off(true))? {
             if of != document {
                 self.ahead = Some((of, word, times));
                 break;

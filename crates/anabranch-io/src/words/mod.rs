@@ -34,6 +34,7 @@ pub use vocabulary::{UNKNOWN, Vocabulary, VocabularyError};
 use crate::error::ReadError;
 use crate::input::{self, Lines};
 use crate::options::{Format, Input, OnBadRow};
+use crate::seen::ReadLog;
 
 /// A format of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +58,10 @@ pub struct BagOptions {
     pub vocabulary: Option<Vocabulary>,
     /// What to do with lines that are no documents.
     pub on_bad_row: OnBadRow,
-    /// Asked while standard input is quiet: true ends it there, after a full line.
+    /// Asked while a pipe or standard input is quiet: true ends it there; a record that is not complete is left out.
     pub interrupted: Option<fn() -> bool>,
+    /// Bytes that an archive and what is in it may take; otherwise [`MAX_MEMORY`](crate::MAX_MEMORY).
+    pub max_memory: Option<u64>,
 }
 
 /// `(word, count)` in any order.
@@ -88,6 +91,11 @@ pub struct Bags {
     inputs: VecDeque<Input>,
     options: BagOptions,
     reader: Option<(String, Box<dyn RawReader>)>,
+    /// Inputs that were opened so far.
+    opened: usize,
+    log: ReadLog,
+    /// Somebody wanted to stop.
+    stopped: bool,
     skipped: u64,
     unknown: f64,
 }
@@ -99,7 +107,9 @@ impl Bags {
             return Err(ReadError::NoInput);
         }
         let inputs = inputs.iter().cloned().collect();
-        let mut bags = Self { inputs, options, reader: None, skipped: 0, unknown: 0.0 };
+        let log = ReadLog::default();
+        let mut bags =
+            Self { inputs, options, reader: None, opened: 0, log, stopped: false, skipped: 0, unknown: 0.0 };
         bags.open_next()?;
         Ok(bags)
     }
@@ -119,23 +129,42 @@ impl Bags {
         self.unknown
     }
 
+    /// What is read of which input.
+    pub fn log(&self) -> ReadLog {
+        self.log.clone()
+    }
+
     /// The next `n` documents, fewer at the end, `None` when there are no more.
     pub fn next_documents(&mut self, n: usize) -> Result<Option<Documents>, ReadError> {
         let mut raw = Vec::new();
         while raw.len() < n.max(1) {
             let Some((file, reader)) = &mut self.reader else { break };
-            match reader.next()? {
-                Some(document) => raw.push((file.clone(), document)),
-                None => self.open_next()?,
+            match reader.next() {
+                Ok(Some(document)) => raw.push((self.opened - 1, file.clone(), document)),
+                Ok(None) => match self.open_next() {
+                    Err(ReadError::Stopped { .. }) => {
+                        self.inputs.clear();
+                        self.stopped = true;
+                    }
+                    opened => opened?,
+                },
+                Err(ReadError::Stopped { within_record, .. }) => {
+                    self.inputs.clear();
+                    self.stopped = true;
+                    self.open_next()?;
+                    self.skipped += u64::from(within_record);
+                }
+                Err(error) => return Err(error),
             }
         }
         if raw.is_empty() {
+            self.check_ends()?;
             return Ok(None);
         }
         if self.options.vocabulary.is_none() {
             let words: Vec<&BTreeMap<String, f64>> = raw
                 .iter()
-                .filter_map(|(_, raw)| match raw {
+                .filter_map(|(_, _, raw)| match raw {
                     Raw::Words(words) => Some(words),
                     Raw::Numbers(_) => None,
                 })
@@ -143,27 +172,43 @@ impl Bags {
             if words.is_empty() {
                 let detail =
                     "its words are numbers: name the file with the words with --vocabulary".to_owned();
-                return Err(ReadError::bag(&raw[0].0, None, detail));
+                return Err(ReadError::bag(&raw[0].1, None, detail));
             }
             let learned = Vocabulary::learned(words.into_iter());
             self.options.vocabulary =
-                Some(learned.map_err(|error| ReadError::bag(&raw[0].0, None, error.to_string()))?);
+                Some(learned.map_err(|error| ReadError::bag(&raw[0].1, None, error.to_string()))?);
         }
         let vocabulary = self.options.vocabulary.as_ref().expect("it was made above");
         let mut documents = Documents::none(vocabulary.len());
-        for (file, raw) in raw {
+        for (input, file, raw) in raw {
             let (entries, unknown) = look_up(raw, vocabulary);
             self.unknown += unknown;
+            let numbers: Vec<f64> =
+                entries.iter().flat_map(|(word, count)| [f64::from(*word), *count]).collect();
+            self.log.read(input, std::iter::once(numbers.as_slice()))?;
             documents.push(&entries).map_err(|error| ReadError::bag(&file, None, error.to_string()))?;
         }
+        self.check_ends()?;
         Ok(Some(documents))
+    }
+
+    /// Inputs that have ended have as many documents as an earlier run learned from, unless somebody wanted to stop.
+    fn check_ends(&self) -> Result<(), ReadError> {
+        if self.stopped {
+            return Ok(());
+        }
+        let ended = if self.reader.is_some() { self.opened - 1 } else { self.opened };
+        (0..ended).try_for_each(|input| self.log.ended(input))?;
+        if self.reader.is_none() { self.log.all_ended() } else { Ok(()) }
     }
 
     fn open_next(&mut self) -> Result<(), ReadError> {
         self.skipped += self.reader.take().map_or(0, |(_, reader)| reader.skipped());
         while let Some(input) = self.inputs.pop_front() {
             // The format only silences the guess of the reader of tables.
-            let Some(opened) = input::open(&input, Some(Format::Jsonl), self.options.interrupted)? else {
+            let Some(opened) =
+                input::open(&input, Some(Format::Jsonl), self.options.interrupted, self.options.max_memory)?
+            else {
                 continue;
             };
             let mut stream = opened.body.into_stream();
@@ -175,9 +220,12 @@ impl Bags {
             let name = opened.name.clone();
             let reader: Box<dyn RawReader> = match format {
                 BagFormat::Npz => {
-                    let mut bytes = Vec::new();
-                    stream.read_to_end(&mut bytes).map_err(|error| ReadError::io(&name, error))?;
-                    Box::new(npz::open(&name, &bytes)?)
+                    let (mut bytes, limit) = (Vec::new(), opened.limit);
+                    let read = stream.take(limit.saturating_add(1)).read_to_end(&mut bytes);
+                    if read.map_err(|error| ReadError::io(&name, error).cutting_off(true))? as u64 > limit {
+                        return Err(ReadError::too_large(&name, "the archive", limit));
+                    }
+                    Box::new(npz::open(&name, &bytes, limit)?)
                 }
                 BagFormat::Uci => Box::new(lists::UciReader::open(Lines::new(&name, stream))?),
                 BagFormat::Ldac => Box::new(lists::LdacReader::open(Lines::new(&name, stream))),
@@ -186,6 +234,8 @@ impl Bags {
                 }
             };
             self.agree(&name, reader.n_words())?;
+            self.log.add_input(name.clone());
+            self.opened += 1;
             self.reader = Some((name, reader));
             break;
         }
@@ -261,7 +311,7 @@ fn guess(input: &Input, head: &[u8]) -> Option<BagFormat> {
 pub fn read_vocabulary(path: &Path) -> Result<Vocabulary, ReadError> {
     let input = Input::Path(path.to_path_buf());
     let name = path.display().to_string();
-    let opened = input::open(&input, Some(Format::Csv), None)?
+    let opened = input::open(&input, Some(Format::Csv), None, None)?
         .ok_or_else(|| ReadError::Empty { file: name.clone() })?;
     let mut lines = Lines::new(&name, opened.body.into_stream());
     let mut words = Vec::new();

@@ -22,9 +22,9 @@ pub(super) struct CsrReader {
 }
 
 /// Reads the whole matrix: the directory of the archive stands at its end.
-pub(super) fn open(file: &str, bytes: &[u8]) -> Result<CsrReader, ReadError> {
+pub(super) fn open(file: &str, bytes: &[u8], limit: u64) -> Result<CsrReader, ReadError> {
     let bad = |detail: String| ReadError::bag(file, None, detail);
-    let archive = Archive::open(bytes).map_err(bad)?;
+    let archive = Archive::open(bytes, limit).map_err(bad)?;
     let array = |name: &str| -> Result<Vec<f64>, ReadError> {
         let member = archive.read(&format!("{name}.npy")).map_err(bad)?;
         let member = member
@@ -33,6 +33,7 @@ pub(super) fn open(file: &str, bytes: &[u8]) -> Result<CsrReader, ReadError> {
             name: format!("{file}/{name}.npy"),
             format: Format::Npy,
             body: Body::Memory(Bytes::from(member)),
+            limit,
         })
     };
     if let Some(kind) = archive.read("format.npy").map_err(bad)?

@@ -9,6 +9,7 @@ mod hostile;
 mod hostile_model;
 mod jsonl;
 mod laws;
+mod limits;
 #[cfg(target_os = "linux")]
 mod memory;
 mod model_file;

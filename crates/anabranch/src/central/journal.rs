@@ -110,7 +110,7 @@ pub enum Void {
         /// Version the entry was matched against.
         base: u64,
     },
-    /// The entry names a component that never existed.
+    /// The entry names a component that never existed, or one that has ended where that matters.
     #[error("component {0} does not exist")]
     UnknownComponent(ComponentId),
     /// Two new components of one minibatch are identified with the same component (SIGMA).
@@ -362,7 +362,8 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
     }
 
     fn retire(&mut self, id: ComponentId, into: ComponentId) -> Result<(), Void> {
-        let from = self.living(id).ok_or(Void::UnknownComponent(id))?;
+        // What has taken the component in was not judged, so no redirect is followed from it.
+        let from = self.posterior.position(id).ok_or(Void::UnknownComponent(id))?;
         let target = self.living(into).ok_or(Void::UnknownComponent(into))?;
         if from == target {
             return Err(Void::IntoItself(id));

@@ -16,28 +16,65 @@ pub const SAMPLE_ROWS: usize = 10_000;
 pub struct Memory<B: Minibatch = Batch> {
     sample: Sample<B::Row>,
     first: Option<B>,
+    /// Lines of growth at which the model has been looked after; `None` when nobody has counted them.
+    tended: Option<u32>,
 }
 
 impl<B: Minibatch> Default for Memory<B> {
     fn default() -> Self {
-        Self { sample: Sample { rows: BTreeMap::new() }, first: None }
+        Self { sample: Sample { rows: BTreeMap::new() }, first: None, tended: None }
     }
 }
 
 impl<B: Minibatch> Memory<B> {
     /// Goes on from a stored sample and first minibatch.
     pub fn restore(sample: Vec<(u64, B::Row)>, first: Option<B>) -> Self {
-        Self { sample: Sample { rows: sample.into_iter().collect() }, first }
+        let rows = sample.into_iter().map(|(key, row)| (key, (row, 1.0))).collect();
+        Self { sample: Sample { rows }, first, tended: None }
+    }
+
+    /// The same, of a model that has been looked after at so many lines of its growth.
+    pub fn with_tended(self, tended: Option<u32>) -> Self {
+        Self { tended, ..self }
+    }
+
+    /// Lines of growth at which the model has been looked after; `None` when nobody has counted them.
+    pub fn tended(&self) -> Option<u32> {
+        self.tended
+    }
+
+    pub(crate) fn set_tended(&mut self, lines: u32) {
+        self.tended = Some(lines);
     }
 
     /// The sample, each row with its key, in the order of the keys.
     pub fn sample(&self) -> impl ExactSizeIterator<Item = (u64, &B::Row)> {
-        self.sample.rows.iter().map(|(key, row)| (*key, row))
+        self.sample.rows.iter().map(|(key, (row, _))| (*key, row))
     }
 
-    /// The sample as a batch; `None` while it is empty.
+    /// The weights of the rows of the sample, in the order of the keys, unless all count once.
+    pub fn sample_weights(&self) -> Option<Vec<f64>> {
+        let weights = self.sample.rows.values().map(|(_, weight)| *weight);
+        weights.clone().any(|weight| weight != 1.0).then(|| weights.collect())
+    }
+
+    /// The same with these weights of the rows of the sample.
+    pub fn with_sample_weights(mut self, weights: Vec<f64>) -> Self {
+        let stored = self.sample.rows.values_mut().map(|(_, weight)| weight);
+        stored.zip(weights).for_each(|(stored, weight)| *stored = weight);
+        self
+    }
+
+    /// The sample as a batch, in which each row counts for those that it stands for; `None` while it is empty.
     pub fn sampled_rows(&self) -> Option<B> {
-        B::from_rows(self.sample.rows.values())
+        let rows = B::from_rows(self.sample.rows.values().map(|(row, _)| row))?;
+        Some(match self.sample_weights() {
+            None => rows,
+            Some(mut weights) => {
+                weights.iter_mut().for_each(|weight| *weight = self.sample.stands_for(*weight));
+                rows.counting(weights)
+            }
+        })
     }
 
     /// The first rows, until they have been learned from again.
@@ -74,10 +111,11 @@ impl<B: Minibatch> Memory<B> {
 }
 
 /// The rows with the smallest keys. The key of a row is drawn from its place in the stream alone, so that the sample is
-/// uniform and the same in whatever order the minibatches come; a row of weight `w` counts like `w` rows.
+/// uniform and the same in whatever order the minibatches come; a row of weight `w` has the chances of `w` rows.
 #[derive(Clone, Debug)]
 struct Sample<R> {
-    rows: BTreeMap<u64, R>,
+    /// By key, each with its weight.
+    rows: BTreeMap<u64, (R, f64)>,
 }
 
 impl<R> Sample<R> {
@@ -88,12 +126,22 @@ impl<R> Sample<R> {
             if key >= highest {
                 continue;
             }
-            self.rows.insert(key, batch.to_row(ix));
+            self.rows.insert(key, (batch.to_row(ix), batch.weight(ix)));
             if self.rows.len() > SAMPLE_ROWS {
                 self.rows.pop_last();
             }
             highest = self.highest();
         }
+    }
+
+    /// The weight that a row of the sample stands for: its own over its chance to be in it (Horvitz and Thompson), which is
+    /// that of a variate of rate `w` to lie below the highest.
+    fn stands_for(&self, weight: f64) -> f64 {
+        let highest = match self.highest() {
+            u64::MAX => f64::INFINITY,
+            key => f64::from_bits(key),
+        };
+        weight / -(-weight * highest).exp_m1()
     }
 
     fn highest(&self) -> u64 {
@@ -161,6 +209,32 @@ mod tests {
         }
         let odd = memory.sampled_rows().unwrap().values().iter().sum::<f64>();
         assert!((odd / SAMPLE_ROWS as f64 - 0.75).abs() < 0.04, "{odd}");
+    }
+
+    #[test]
+    fn a_weighted_sample_stands_for_the_weight_of_all_rows() {
+        // Few rows: all are in, and each stands for itself. Many: for those that are not in, too.
+        for (batches, tolerance) in [(3, 1e-12), (20, 0.05)] {
+            let (mut memory, mut heavy) = (Memory::default(), 0.0);
+            for id in 0..batches {
+                let values: Vec<f64> = (0..3000).map(|row| f64::from(row % 300 == 0)).collect();
+                let weights: Vec<f64> = values.iter().map(|odd| 0.5 + 200.0 * odd).collect();
+                heavy += 10.0 * 200.5;
+                memory.offer(BatchId(id), &Batch::new(1, values).unwrap().with_weights(weights).unwrap());
+            }
+            let all = heavy + batches as f64 * 2990.0 * 0.5;
+            let sample = memory.sampled_rows().unwrap();
+            let weights = sample.weights().unwrap();
+            let found: f64 = sample.values().iter().zip(weights).map(|(odd, weight)| odd * weight).sum();
+            assert!((sample.mass() / all - 1.0).abs() < tolerance, "{} of {all}", sample.mass());
+            assert!((found / heavy - 1.0).abs() < tolerance, "{found} of {heavy}");
+            let stored = memory.sample().map(|(key, row)| (key, row.clone())).collect();
+            let restored = Memory::<Batch>::restore(stored, None);
+            assert_eq!(
+                restored.with_sample_weights(memory.sample_weights().unwrap()).sampled_rows(),
+                Some(sample)
+            );
+        }
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub struct Central<F, P, B: Minibatch = Batch> {
     fold: Mutex<Fold<F, P>>,
     snapshot: ArcSwap<Posterior<F, P>>,
     memory: Mutex<Memory<B>>,
+    /// Held while the model is looked after: a state is one before that or after it.
+    tending: Mutex<()>,
     section: section::Clock,
     /// What was appended since, where somebody keeps the same journal elsewhere.
     recorded: Option<Mutex<Vec<Entry<F, P>>>>,
@@ -66,6 +68,7 @@ impl<F: Conjugate, P: Process> Central<F, P> {
             fold: Mutex::new(fold),
             snapshot,
             memory: Mutex::new(Memory::default()),
+            tending: Mutex::default(),
             section: section::Clock::default(),
             recorded: None,
         }
@@ -79,6 +82,7 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
             fold: self.fold,
             snapshot: self.snapshot,
             memory: Mutex::new(memory),
+            tending: self.tending,
             section: self.section,
             recorded: self.recorded,
         }
@@ -99,6 +103,8 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
 
     /// The fold so far with the rows remembered so far: what a run can go on from.
     pub fn state(&self) -> (Fold<F, P>, Memory<B>) {
+        // Whoever panicked while he looked after the model ends the run, but not the state: every entry is whole.
+        let _whole = self.tending.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // Whoever keeps rows holds this lock until they have joined: both are of one moment.
         self.remembered(|memory| (self.checkpoint(), memory.clone()))
     }
@@ -111,6 +117,13 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
     /// Offers the rows of a minibatch to the sample. Offering them twice changes nothing.
     pub fn remember(&self, batch: BatchId, rows: &B) {
         self.remembered(|memory| memory.offer(batch, rows));
+    }
+
+    /// Looks after the model at this line of its growth. Nobody takes a state meanwhile.
+    pub(crate) fn tend_at(&self, lines: u32, tend: impl FnOnce()) {
+        let _whole = self.tending.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        tend();
+        self.remembered(|memory| memory.set_tended(lines));
     }
 
     pub(crate) fn remembered<T>(&self, look: impl FnOnce(&mut Memory<B>) -> T) -> T {

@@ -47,6 +47,7 @@ where
     let absorbed = central.join(id, learned.increment, config.identification);
     let absorbed = absorbed.expect(super::OWN_INCREMENT);
     super::upkeep::learn_process(central);
+    super::upkeep::count_lines(central);
     if let Some(first) = first {
         // What the first rows said without the others is looked at again in the end.
         let rows = first.n_rows();

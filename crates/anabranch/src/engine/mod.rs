@@ -160,6 +160,9 @@ where
     let stop = &AtomicBool::new(false);
     let threads = config.threads.clamp(1, config.workers.max(1));
     let shared = Shared { central, config, upkeep: upkeep::Upkeep::default() };
+    upkeep::count_lines(central);
+    // A run that goes on may have ended between a minibatch and what was due after it.
+    shared.upkeep.after(central, config);
     let (to_workers, jobs) = bounded::<Job<I::Batch>>(2 * threads);
     let (to_observer, events) = bounded::<Event>(1024);
     std::thread::scope(|scope| {
@@ -236,7 +239,7 @@ impl<F: Conjugate, P: Process, I: Inference<F, P>> Shared<'_, F, P, I> {
             None => self.central.join(job.id, increment, identification),
         };
         let outcome = outcome.expect(OWN_INCREMENT);
-        self.upkeep.after(self.central, self.config, job.batch.mass());
+        self.upkeep.after(self.central, self.config);
         let event = Event::after(job.id, &job.batch, &self.central.snapshot(), outcome);
         // The observer outlives the workers unless it panicked, and then the scope passes that on.
         let _ = events.send(event);

@@ -45,26 +45,46 @@ pub(super) struct Upkeep {
 }
 
 impl Upkeep {
-    /// Looks after the model if the last `added` weight crossed a line.
+    /// Looks after the model if its data have crossed a line at which nobody has. Whoever crosses one while another is at
+    /// work leaves it to him.
     pub(super) fn after<F: Conjugate, P: Process, I: Inference<F, P>>(
         &self,
         central: &Central<F, P, I::Batch>,
         config: &Config<I>,
-        added: f64,
     ) {
-        let snapshot = central.snapshot();
-        let mass = snapshot.mass();
-        // A further pass does not grow the data; the model is looked after at its end.
-        if snapshot.pass() > 0 || !config.upkeep {
-            return;
-        }
-        if !is_due(mass, added) {
-            return;
-        }
-        if let Ok(_turn) = self.busy.try_lock() {
-            tend(central, config);
+        while let Some(lines) = due(central, config)
+            && let Ok(_turn) = self.busy.try_lock()
+        {
+            // He may have been at it when we looked.
+            if due(central, config) == Some(lines) {
+                central.tend_at(lines, || tend(central, config));
+            }
         }
     }
+}
+
+/// The line at which the model is to be looked after now, if there is one.
+fn due<F: Conjugate, P: Process, I: Inference<F, P>>(
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+) -> Option<u32> {
+    let snapshot = central.snapshot();
+    let lines = lines(snapshot.mass());
+    // A further pass does not grow the data; the model is looked after at its end.
+    let growing = snapshot.pass() == 0 && config.upkeep;
+    let tended = || central.remembered(|memory| memory.tended());
+    (growing && tended().is_none_or(|tended| lines > tended)).then_some(lines)
+}
+
+/// Starts to count lines where nobody has: what is there now has been looked after.
+pub(super) fn count_lines<F: Conjugate, P: Process, B: Minibatch>(central: &Central<F, P, B>) {
+    let lines = lines(central.snapshot().mass());
+    central.remembered(|memory| memory.set_tended(memory.tended().unwrap_or(lines)));
+}
+
+/// Lines that data of this weight have crossed.
+fn lines(mass: f64) -> u32 {
+    if mass >= FIRST_LINE { (mass / FIRST_LINE).log2().floor() as u32 + 1 } else { 0 }
 }
 
 /// True when the last `added` of `mass` in all crossed a line at which the model is looked after.
@@ -75,8 +95,7 @@ impl Upkeep {
 /// assert!(!is_due(999.0, 500.0) && !is_due(1999.0, 500.0));
 /// ```
 pub fn is_due(mass: f64, added: f64) -> bool {
-    let lines = |mass: f64| (mass / FIRST_LINE).log2().floor();
-    mass >= FIRST_LINE && lines(mass) != lines(mass - added)
+    lines(mass) != lines(mass - added)
 }
 
 /// How far the polishing of the first rows is.
@@ -335,4 +354,107 @@ fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
     let replaced = central.append(&second.entry());
     debug_assert!(replaced.is_ok(), "{replaced:?}");
     central.remembered(|memory| memory.forget_first());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Batch;
+    use crate::family::Bernoulli;
+    use crate::identify::Identification;
+    use crate::infer::{Increment, Settings};
+    use crate::process::{Bound, Dirichlet, LabelStatistics};
+
+    type Centre = Central<Bernoulli, Dirichlet>;
+
+    fn config() -> Config {
+        Config { threads: 1, workers: 1, ..Config::new(Settings::default()) }
+    }
+
+    /// Rows of two coins, half of them for each of two components.
+    fn learned(central: &Centre, batch: u64, rows: f64) {
+        let evidence = |ones: f64| {
+            let labels = LabelStatistics {
+                log_p_empty: f64::NEG_INFINITY,
+                expected_count: rows / 2.0,
+                label_entropy: 0.0,
+            };
+            Evidence { stats: vec![rows / 2.0, ones * rows / 2.0], labels }
+        };
+        let snapshot = central.snapshot();
+        let (heads, tails) = (evidence(0.9), evidence(0.1));
+        let mut increment = Increment {
+            base: snapshot.version(),
+            mass: rows,
+            familiarity: None,
+            existing: Vec::new(),
+            new: Vec::new(),
+        };
+        match snapshot.components() {
+            [] => increment.new = vec![heads, tails],
+            known => increment.existing = known.iter().map(|c| c.id()).zip([heads, tails]).collect(),
+        }
+        central.join(BatchId(batch), increment, Identification::Optimal).unwrap();
+        central.remember(BatchId(batch), &Batch::new(1, vec![1.0, 0.0]).unwrap());
+    }
+
+    fn centre() -> Centre {
+        let process = Dirichlet::new(1.0, Bound::Paper).unwrap();
+        let central = Central::new(Bernoulli::new(vec![0.5], vec![0.5]).unwrap(), process).recording();
+        count_lines(&central);
+        central
+    }
+
+    /// Two minibatches join before either of the two looks: each sees the data of both.
+    #[test]
+    fn a_line_that_two_minibatches_cross_together_is_not_missed() {
+        let (central, config, upkeep) = (centre(), config(), Upkeep::default());
+        let tended = || central.memory().tended();
+        learned(&central, 0, 990.0);
+        upkeep.after(&central, &config);
+        assert_eq!((tended(), central.take_recorded().len()), (Some(0), 1));
+        learned(&central, 1, 50.0);
+        learned(&central, 2, 50.0);
+        assert!(!is_due(central.snapshot().mass(), 50.0), "the last alone crossed nothing");
+        upkeep.after(&central, &config);
+        assert_eq!(tended(), Some(1));
+        assert!(central.take_recorded().len() > 2, "the prior was estimated");
+        upkeep.after(&central, &config);
+        assert_eq!(central.take_recorded().len(), 0, "once for each line");
+    }
+
+    #[test]
+    fn a_line_that_is_crossed_while_another_looks_after_the_model_is_left_to_him() {
+        let (central, config, upkeep) = (centre(), config(), Upkeep::default());
+        learned(&central, 0, 1100.0);
+        let turn = upkeep.busy.lock().unwrap();
+        upkeep.after(&central, &config);
+        assert_eq!(central.memory().tended(), Some(0));
+        drop(turn);
+        learned(&central, 1, 1000.0);
+        upkeep.after(&central, &config);
+        assert_eq!(central.memory().tended(), Some(2));
+    }
+
+    /// The state of a run that ended between a minibatch and what was due after it.
+    #[test]
+    fn what_was_due_when_a_run_ended_is_done_when_it_goes_on() {
+        let (central, config) = (centre(), config());
+        learned(&central, 0, 1100.0);
+        let (fold, memory) = central.state();
+        let again = Central::from_fold(fold).with_memory(memory).recording();
+        let mut nothing = std::iter::empty::<Batch>().enumerate();
+        let mut observer = |_: &super::super::Event, _: &Centre| Flow::Continue;
+        super::super::run(&again, &mut nothing, &config, &mut observer).unwrap();
+        assert_eq!(again.memory().tended(), Some(1));
+        assert!(!again.take_recorded().is_empty());
+        super::super::run(&again, &mut nothing, &config, &mut observer).unwrap();
+        assert!(again.take_recorded().is_empty(), "once");
+    }
+
+    #[test]
+    fn lines_are_at_a_thousand_and_at_every_doubling() {
+        let counted = [0.0, 999.0, 1000.0, 1999.0, 2000.0, 4000.0, 1.024e6].map(lines);
+        assert_eq!(counted, [0, 0, 1, 1, 2, 3, 11]);
+    }
 }

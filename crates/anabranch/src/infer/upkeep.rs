@@ -65,7 +65,8 @@ pub fn merges<F: Family, P: Process>(
         phi.extend_from_slice(&component.expectation(family).phi);
     }
     let mut labels = labels(posterior, sample, &phi, &living, precision);
-    let row_weight = posterior.mass() / sample.n_rows() as f64;
+    let sampled = posterior.mass() / sample.mass();
+    let row_weight = |row: usize| sampled * sample.weights().map_or(1.0, |weights| weights[row]);
     let mut merged = Vec::new();
     for _ in 0..MERGE_ROUNDS {
         let pairs = Overlapping {
@@ -74,7 +75,7 @@ pub fn merges<F: Family, P: Process>(
             totals: &totals,
             phi: &phi,
             labels: &labels.by_component(ids.len()),
-            row_weight: &|_| row_weight,
+            row_weight: &row_weight,
             observations: posterior.mass(),
             horizon,
         }

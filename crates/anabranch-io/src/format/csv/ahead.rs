@@ -74,8 +74,8 @@ pub(super) enum Piece {
     Text(Vec<u8>),
     /// The stream from here on.
     Rest(Peek),
-    /// Reading failed.
-    Failed(io::Error),
+    /// Reading failed; within a line if it says so.
+    Failed(io::Error, bool),
     /// There is no more.
     End,
 }
@@ -117,7 +117,7 @@ impl Ahead {
     pub(super) fn next(&mut self) -> Piece {
         let from = self.turn;
         self.turn = (self.turn + 1) % self.parsers.len();
-        let gone = |_| Piece::Failed(io::Error::other("a thread that parses text has ended"));
+        let gone = |_| Piece::Failed(io::Error::other("a thread that parses text has ended"), false);
         self.parsers[from].recv().unwrap_or_else(gone)
     }
 }
@@ -131,7 +131,7 @@ fn feed(stream: Peek, parsers: &[SyncSender<Task>]) {
         let (task, last) = match pieces.next() {
             Ok(Some(lines)) => (Task::Lines(lines), false),
             Ok(None) => (Task::Last(pieces.last()), true),
-            Err(error) => (Task::Last(Piece::Failed(error)), true),
+            Err(error) => (Task::Last(Piece::Failed(error, !pieces.pending.is_empty())), true),
         };
         if !send(task) || last {
             return;

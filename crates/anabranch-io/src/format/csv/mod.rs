@@ -185,7 +185,9 @@ impl CsvReader {
                 self.lines += lines;
             }
             Piece::Rest(stream) => self.go_on_with(stream),
-            Piece::Failed(error) => return Err(ReadError::io(self.records.file(), error)),
+            Piece::Failed(error, within_line) => {
+                return Err(ReadError::io(self.records.file(), error).cutting_off(within_line));
+            }
             Piece::End => {
                 self.ahead = Parsing::Here;
                 return Ok(false);

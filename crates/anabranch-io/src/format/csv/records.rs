@@ -172,7 +172,7 @@ impl Records {
 
     /// At the end of the text the machine sees an empty input, which closes the record.
     fn load_next_line(&mut self) -> Result<(), ReadError> {
-        match self.lines.advance()? {
+        match self.lines.advance().map_err(|error| error.cutting_off(true))? {
             true => self.quoted.load(self.lines.current()),
             false => self.quoted.clear(),
         }

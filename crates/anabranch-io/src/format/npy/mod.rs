@@ -13,7 +13,7 @@ pub(crate) use header::{NpyHeader, Order};
 
 use super::{Pick, Reader, Role};
 use crate::error::ReadError;
-use crate::input::{Body, Opened, Peek, ReadSeek};
+use crate::input::{Body, Opened, Peek, ReadSeek, read_some};
 use crate::options::Format;
 use crate::rows::{Place, Sink};
 use crate::select::Header;
@@ -52,6 +52,8 @@ struct NpyReader {
     bytes: Vec<u8>,
     /// Rows seen, good and bad.
     row: u64,
+    /// Why there are no rows after those that are loaded, when the stream was told to end behind them.
+    ended: Option<ReadError>,
 }
 
 /// Reads the header and checks it against the length of the file.
@@ -90,12 +92,15 @@ pub(crate) fn read_column(opened: Opened) -> Result<Vec<f64>, ReadError> {
 
 /// The columns of a Fortran array lie one after another: all places are needed at once, so such a
 /// stream goes to a temporary file.
-fn open_stream(mut stream: Peek, file: &str) -> Result<(Store, NpyHeader), ReadError> {
+fn open_stream(mut stream: Peek, file: &str, limit: u64) -> Result<(Store, NpyHeader), ReadError> {
     let npy = header::read(&mut stream, file)?;
     match npy.order {
         Order::C => Ok((Store::Stream(stream), npy)),
         Order::Fortran => {
-            let spooled = Body::Stream(stream).into_seekable().map_err(|error| ReadError::io(file, error))?;
+            if npy.data_bytes() > limit {
+                return Err(ReadError::too_large(file, "an array in Fortran order from a stream", limit));
+            }
+            let spooled = Body::Stream(stream).into_seekable(file, limit)?;
             Ok((seekable(spooled), NpyHeader { data_offset: 0, ..npy }))
         }
     }
@@ -122,7 +127,7 @@ impl NpyReader {
     fn open(opened: Opened) -> Result<Self, ReadError> {
         let file = opened.name;
         let (store, npy) = match opened.body {
-            Body::Stream(stream) => open_stream(stream, &file)?,
+            Body::Stream(stream) => open_stream(stream, &file, opened.limit)?,
             body => {
                 let mut store = seekable(body);
                 let npy = header::read(&mut store, &file)?;
@@ -140,6 +145,7 @@ impl NpyReader {
             piece_at: 0,
             bytes: Vec::new(),
             row: 0,
+            ended: None,
         };
         reader.check_length()?;
         Ok(reader)
@@ -172,26 +178,50 @@ impl NpyReader {
             Order::Fortran => FORTRAN_PIECE,
         };
         let rows = (most / self.npy.columns).max(1).min(usize::try_from(left).unwrap_or(usize::MAX));
-        let read = match self.npy.order {
-            Order::C => self.load_rows(rows),
-            Order::Fortran => self.load_columns(rows),
+        let rows = match self.npy.order {
+            Order::C => self.load_rows(rows)?,
+            Order::Fortran => {
+                self.load_columns(rows).map_err(|error| self.cut_short(error))?;
+                rows
+            }
         };
-        read.map_err(|error| self.cut_short(error))?;
         self.loaded += rows as u64;
         self.piece_at = 0;
         Ok(true)
     }
 
-    fn load_rows(&mut self, rows: usize) -> io::Result<()> {
-        self.load_bytes(rows)?;
+    fn load_rows(&mut self, rows: usize) -> Result<usize, ReadError> {
+        let rows = self.load_bytes(rows)?;
         self.piece.clear();
         self.npy.dtype.decode(&self.bytes, &mut self.piece);
-        Ok(())
+        Ok(rows)
     }
 
-    fn load_bytes(&mut self, rows: usize) -> io::Result<()> {
-        self.bytes.resize(rows * self.npy.row_bytes(), 0);
-        self.store.read_exact(&mut self.bytes)
+    /// Loads so many rows; fewer only when the stream is told to end behind them.
+    fn load_bytes(&mut self, rows: usize) -> Result<usize, ReadError> {
+        if let Some(ended) = self.ended.take() {
+            return Err(ended);
+        }
+        let row_bytes = self.npy.row_bytes();
+        self.bytes.resize(rows * row_bytes, 0);
+        let mut filled = 0;
+        while filled < self.bytes.len() {
+            match read_some(&mut self.store, &mut self.bytes[filled..]) {
+                Ok(0) => return Err(self.cut_short(io::ErrorKind::UnexpectedEof.into())),
+                Ok(n) => filled += n,
+                Err(error) => {
+                    let (whole, rest) = (filled / row_bytes, filled % row_bytes);
+                    let ended = self.cut_short(error).cutting_off(rest > 0);
+                    if whole == 0 || !matches!(ended, ReadError::Stopped { .. }) {
+                        return Err(ended);
+                    }
+                    self.ended = Some(ended);
+                    self.bytes.truncate(whole * row_bytes);
+                    return Ok(whole);
+                }
+            }
+        }
+        Ok(rows)
     }
 
     /// Up to `wanted` rows: where all columns are taken as they are, their numbers go straight to the sink. Rows of which
@@ -208,7 +238,7 @@ impl NpyReader {
         if rows == 0 {
             return Ok(Loaded::Nothing);
         }
-        self.load_bytes(rows).map_err(|error| self.cut_short(error))?;
+        let rows = self.load_bytes(rows)?;
         self.loaded += rows as u64;
         if sink.decoded_rows(|values| self.npy.dtype.decode(&self.bytes, values)) {
             self.row += rows as u64;
