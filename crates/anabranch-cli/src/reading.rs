@@ -3,7 +3,7 @@
 use anabranch::batch::Batch;
 use anabranch::central::{BatchId, BatchSet};
 use anabranch::engine::BatchSource;
-use anabranch::family::{AnyFamily, Family};
+use anabranch::family::{AnyFamily, DomainError, Family};
 use anabranch_io::{Cut, Format, Input, OnBadRow, ReadLog, ReadOptions, Reading, Source, open};
 
 use crate::args::{BadRow, InputFormat, ReadArgs, YesNo};
@@ -82,9 +82,15 @@ pub struct DomainFilter {
     family: Option<AnyFamily>,
     columns: Vec<String>,
     on_bad_row: OnBadRow,
+    /// The largest number, where the family alone does not say.
+    largest: Option<Largest>,
     rows_seen: u64,
     skipped: u64,
 }
+
+/// Numbers lie within ± this, in words too.
+#[derive(Clone, Copy, Debug)]
+pub struct Largest(pub f64, pub &'static str);
 
 impl DomainFilter {
     /// For rows of these columns; messages name them after `inputs`.
@@ -98,7 +104,21 @@ impl DomainFilter {
             [one] if one == "-" => "standard input".to_owned(),
             several => several.join(" + "),
         };
-        Self { input, family, columns, on_bad_row, rows_seen: 0, skipped: 0 }
+        Self { input, family, columns, on_bad_row, largest: None, rows_seen: 0, skipped: 0 }
+    }
+
+    /// Also refuses numbers beyond this.
+    pub fn within(self, largest: Largest) -> Self {
+        Self { largest: Some(largest), ..self }
+    }
+
+    fn check(&self, family: &AnyFamily, row: &[f64]) -> Result<(), DomainError> {
+        if let Some(Largest(most, expected)) = self.largest
+            && let Some(column) = row.iter().position(|value| value.abs() > most)
+        {
+            return Err(DomainError { column, value: row[column], expected });
+        }
+        family.check(row)
     }
 
     /// The family whose domain decides.
@@ -122,10 +142,10 @@ impl DomainFilter {
         self.rows_seen += batch.n_rows() as u64;
         let Some(family) = &self.family else { return Ok(batch) };
         let bad: Vec<usize> =
-            (0..batch.n_rows()).filter(|row| family.check(batch.row(*row)).is_err()).collect();
+            (0..batch.n_rows()).filter(|row| self.check(family, batch.row(*row)).is_err()).collect();
         let Some(first_bad) = bad.first() else { return Ok(batch) };
         if self.on_bad_row == OnBadRow::Fail {
-            let fault = family.check(batch.row(*first_bad)).expect_err("it was found bad above");
+            let fault = self.check(family, batch.row(*first_bad)).expect_err("it was found bad above");
             let column =
                 self.columns.get(fault.column).map_or_else(|| fault.column.to_string(), Clone::clone);
             return Err(Failure::input(format!(

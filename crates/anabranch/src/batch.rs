@@ -1,5 +1,6 @@
 //! Rows of data, checked once at the edge: a minibatch `y_m` of the paper (§2.1).
 
+use std::borrow::Cow;
 use std::fmt::Debug;
 use std::ops::Range;
 
@@ -146,6 +147,17 @@ impl Batch {
     /// All rows in order.
     pub fn rows(&self) -> std::slice::ChunksExact<'_, f64> {
         self.values.chunks_exact(self.dimensions)
+    }
+
+    /// The rows that count at all.
+    pub(crate) fn weighty(&self) -> Cow<'_, Self> {
+        match &self.weights {
+            Some(weights) if weights.iter().any(|weight| *weight <= 0.0) => {
+                let kept: Vec<usize> = (0..self.n_rows()).filter(|row| weights[*row] > 0.0).collect();
+                Cow::Owned(self.select(&kept))
+            }
+            _ => Cow::Borrowed(self),
+        }
     }
 
     /// The first `n` rows, or all of them.

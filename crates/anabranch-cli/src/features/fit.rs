@@ -21,12 +21,15 @@ use crate::failure::{Failure, Tried};
 use crate::fit::{Checkpoints, FamilySpec, Progress, check_places};
 use crate::picture::{counted, grouped, significant};
 use crate::printing::{Effort, print_json, print_places};
-use crate::reading::{self, DomainFilter, Minibatches};
+use crate::reading::{self, DomainFilter, Largest, Minibatches};
 use crate::resources::{Stopwatch, peak_rss_bytes};
 use crate::stop;
 
 /// Rows of the first minibatch, unless told.
 const BOOTSTRAP_ROWS: usize = 2000;
+
+/// Sums of products of features and rows stay far inside what a model may hold.
+const LARGEST: Largest = Largest(1e40, "a number within ±1e40");
 
 /// What `fit --model bp --json` prints.
 #[derive(Clone, Debug, Serialize)]
@@ -69,7 +72,7 @@ pub fn fit(args: &FitArgs) -> Result<(), Failure> {
     let source = reading::open_inputs(&args.inputs, &options)?;
     let domain = FamilySpec::parse("spherical")?.domain(source.schema())?;
     let names = source.schema().names().map(str::to_owned).collect();
-    let filter = DomainFilter::new(&args.inputs, Some(domain), names, options.on_bad_row);
+    let filter = DomainFilter::new(&args.inputs, Some(domain), names, options.on_bad_row).within(LARGEST);
     let test = match &args.test {
         Some(test) => {
             let schema = source.schema().clone();

@@ -33,10 +33,12 @@ use crate::evaluate::{Agreement, agreement};
 use crate::failure::Failure;
 use crate::features;
 use crate::reading::{self, DomainFilter};
+use crate::stop;
 use crate::topics;
 
 /// Runs the command.
 pub fn command(args: &FitArgs) -> Result<(), Failure> {
+    stop::listen();
     if args.cluster.is_some() {
         cluster::check_model(args.model)?;
     }

@@ -318,3 +318,53 @@ proptest! {
         assert_refused_or_same(&bytes, &model, &format!("{cut} {at} {piece:?}"));
     }
 }
+
+#[test]
+fn a_model_that_could_not_be_read_again_is_not_written() {
+    use anabranch::central::{Absorb, BatchId, Entry};
+    use anabranch::identify::Target;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model");
+    let mut model = intricate();
+    model.save(&path).unwrap();
+    let before = std::fs::read(&path).unwrap();
+    // The journal of a process takes its own increments at their word.
+    let posterior = model.fold.posterior();
+    let stats = vec![1e200; posterior.family().n_features()];
+    let labels = LabelStatistics { log_p_empty: 0.0, expected_count: 1.0, label_entropy: 0.0 };
+    let entry = Absorb {
+        batch: BatchId(99),
+        base: posterior.version(),
+        pass: 0,
+        mass: 1.0,
+        familiarity: None,
+        existing: Vec::new(),
+        new: vec![(Target::New, Evidence { stats, labels })],
+    };
+    model.fold.apply(&Entry::Absorb(entry)).unwrap();
+    let attempts = [model.save(&path), model.save_checkpoint(&path, &Memory::default(), &Default::default())];
+    for attempt in attempts {
+        let error = attempt.unwrap_err();
+        assert!(matches!(error, ModelError::NotKept { .. }), "{error}");
+        assert!(error.to_string().contains("not written, because it could not be read again"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), before, "the old file stays");
+    }
+}
+
+#[test]
+fn a_checkpoint_keeps_what_was_read_and_when_the_model_was_looked_after() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    let input = anabranch_io::InputRead { name: "größe.csv".into(), rows: 35, head_rows: 32, head: 7 };
+    let reading = anabranch_io::Reading { inputs: vec![input], sizes: BTreeMap::from([(3, 5)]) };
+    let sample = vec![(1, vec![0.5, 1.0]), (9, vec![0.0, 2.0])];
+    let memory = Memory::restore(sample, None).with_tended(Some(4)).with_sample_weights(vec![0.25, 3.0]);
+    let model = intricate();
+    model.save_checkpoint(&path, &memory, &reading).unwrap();
+    let (read, remembered, again) = Model::load_checkpoint(&path).unwrap();
+    assert_same(&read, &model, "checkpoint");
+    assert_eq!(again, reading);
+    assert_eq!(remembered.tended(), Some(4));
+    assert_eq!(remembered.sample_weights(), Some(vec![0.25, 3.0]));
+    assert_eq!(Model::load(&path).unwrap().to_bytes(), model.to_bytes(), "a model holds none of that");
+}

@@ -130,6 +130,8 @@ pub fn bootstrap<F: Family, P: Process>(
         let increment = Increment::nothing(prior.version());
         return Bootstrap { family: prior.family().clone(), increment, rounds: 0, objective: 0.0 };
     }
+    // Rows without weight show nothing, and must not be all that a stage sees.
+    let batch: &Batch = &batch.weighty();
     let mut best_of = |prior: &Posterior<F, P>, batch: &Batch, tries: Vec<(Start, usize)>| {
         let seeded: Vec<Seeded<'_>> = tries
             .into_iter()
