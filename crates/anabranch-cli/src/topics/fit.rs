@@ -244,6 +244,7 @@ pub(super) fn run<O: Origin>(
     let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
     let fold = central.checkpoint();
     let memory = central.memory();
+    observer.count_documents(&fold);
     let mut provenance = observer.provenance;
     if let Some(sample) = memory.sampled_rows() {
         let tops: Vec<Vec<u32>> =

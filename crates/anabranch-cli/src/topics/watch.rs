@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anabranch::central::Central;
+use anabranch::central::{BatchId, Central, Fold};
 use anabranch::documents::Documents;
 use anabranch::engine::{Event, Flow, Observer};
 use anabranch::family::Topic;
@@ -84,16 +84,28 @@ impl Watch {
         }
     }
 
+    /// The documents are those of the minibatches that are in the journal, which may be ahead of what was seen here.
+    pub fn count_documents(&mut self, fold: &Fold<Topic, Hierarchical>) {
+        if fold.posterior().pass() == 0 {
+            let up_to = |batch| self.log.rows_up_to(BatchId(batch));
+            let of_run = |(first, last): &(u64, u64)| up_to(*last) - first.checked_sub(1).map_or(0, up_to);
+            self.provenance.documents = fold.absorbed().runs().iter().map(of_run).sum();
+        }
+    }
+
     fn save(&mut self, central: &Central<Topic, Hierarchical, Documents>) {
-        let Some(checkpoints) = self.checkpoints.as_mut().filter(|checkpoints| checkpoints.due()) else {
+        if !self.checkpoints.as_ref().is_some_and(Checkpoints::due) {
             return;
-        };
+        }
         let (fold, memory) = central.state();
         let reading = self.log.reading(fold.absorbed());
+        self.count_documents(&fold);
         let model =
             TopicModel { fold, vocabulary: self.vocabulary.clone(), provenance: self.provenance.clone() };
         let save = |path: &Path| model.save_checkpoint(path, &memory, &reading);
-        checkpoints.save_on_the_way(&self.progress, save);
+        if let Some(checkpoints) = &mut self.checkpoints {
+            checkpoints.save_on_the_way(&self.progress, save);
+        }
     }
 }
 
