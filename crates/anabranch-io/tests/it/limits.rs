@@ -25,7 +25,7 @@ fn a_packed_file_with_a_piece_beyond_the_limit_is_refused() {
     let table = zeros(10 << 17, 1);
     let batch = record_batch(&table);
     let cases = [
-        ("arrow.gz", gzip(&arrow_stream(&batch)), "a batch of rows"),
+        ("arrow.gz", gzip(&arrow_in_batches(&batch, table.len())), "a batch of rows"),
         (
             "arrow",
             arrow_compressed(&batch, CompressionType::ZSTD),
@@ -35,8 +35,11 @@ fn a_packed_file_with_a_piece_beyond_the_limit_is_refused() {
         (
             "parquet.gz",
             gzip(
-                &[&parquet(&batch, parquet::basic::Compression::UNCOMPRESSED)[..], &vec![0; 2 << 20]]
-                    .concat(),
+                &[
+                    &parquet(&record_batch(&zeros(7, 1)), parquet::basic::Compression::UNCOMPRESSED)[..],
+                    &vec![0; 2 << 20],
+                ]
+                .concat(),
             ),
             "the stream",
         ),
@@ -67,7 +70,7 @@ fn what_is_below_the_limit_is_read() {
 #[test]
 fn a_plain_file_may_take_what_it_has() {
     let batch = record_batch(&table(1 << 17, 2));
-    let bytes = arrow_stream(&batch);
+    let bytes = arrow_in_batches(&batch, 1 << 17);
     assert!(bytes.len() as u64 > LIMIT);
     assert_eq!(first_batch(&bytes, Some(LIMIT), 10).unwrap(), 10);
 }
