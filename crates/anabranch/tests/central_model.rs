@@ -134,6 +134,6 @@ fn merges_between_the_writers_keep_every_invariant() {
     shuttle::check_random(|| scenario(true), SCHEDULES);
     // Which interleavings come is up to the checker; a test in which few of them merge would show nothing.
     let merges = MERGES.load(Ordering::Relaxed);
-    assert!(merges > SCHEDULES as u64 / 2, "{merges} of {SCHEDULES} interleavings merged");
+    assert!(merges > SCHEDULES as u64 / 10, "{merges} of {SCHEDULES} interleavings merged");
     shuttle::check_pct(|| scenario(true), SCHEDULES, DEPTH);
 }
