@@ -16,7 +16,7 @@ pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_folder(path)
 }
 
-fn temporary_name(path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn temporary_name(path: &Path) -> io::Result<PathBuf> {
     let name = path
         .file_name()
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name"))?;
@@ -32,7 +32,7 @@ fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-fn sync_folder(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Not every system lets a folder be opened; the rename itself has happened.
     match File::open(folder) {

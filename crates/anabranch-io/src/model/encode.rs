@@ -48,6 +48,7 @@ pub(super) fn encode<F: StoredFamily, P: StoredProcess>(
         pass: posterior.pass(),
         aside: model.fold.aside().map(|Aside { mass, share }| AsideHeader { mass, share }),
         familiarity: posterior.familiarity(),
+        tail: posterior.tail().clone(),
         provenance: model.provenance.clone(),
     };
     let header = serde_json::to_string(&header).expect("a header holds only text, numbers and lists");

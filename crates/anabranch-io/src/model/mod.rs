@@ -13,12 +13,13 @@ use std::path::{Path, PathBuf};
 
 use anabranch::central::{Fold, Memory};
 use anabranch::family::AnyFamily;
-use anabranch::posterior::{Familiarity, RestoreError};
+use anabranch::posterior::{Familiarity, RestoreError, Tail};
 use anabranch::process::AnyProcess;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use atomic::replace_file;
+pub(crate) use atomic::{sync_folder, temporary_name};
 pub use stored::{StoredFamily, StoredProcess};
 pub use topics::{TopicModel, TopicProvenance};
 
@@ -217,6 +218,8 @@ struct Header<F, P> {
     aside: Option<AsideHeader>,
     #[serde(default)]
     familiarity: Familiarity,
+    #[serde(default, skip_serializing_if = "Tail::is_empty")]
+    tail: Tail,
     provenance: Provenance,
 }
 
