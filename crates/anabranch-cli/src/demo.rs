@@ -61,7 +61,7 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
         resumed: None,
     };
     let finished = run(setup, &args.engine, &output)?;
-    let agreement = agreement_of_rows(finished.posterior(), &test, &labels)?;
+    let agreement = agreement_of_rows(finished.posterior(), &test, &labels, args.engine.parallelism().0)?;
     let outcome = Outcome::new(&finished, &args.engine, Some(agreement));
     write_report(&folder, "The paper's synthetic stream", &finished, &outcome, Some(truth))?;
     print_outcome(&outcome, &output)?;
