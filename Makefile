@@ -111,6 +111,13 @@ bench-speed: $(BENCH)/installed ## Measure time and quality next to scikit-learn
 	$(CARGO) build --release --locked
 	$(BENCH)/bin/python bench/speed.py --write
 
+.PHONY: bench-answers
+bench-answers: $(BENCH)/installed ## Measure predict next to scikit-learn, the latency of one row, and all threads next to the machine
+	$(CARGO) build --release --locked
+	$(BENCH)/bin/python bench/answers.py $(if $(DATA),--data $(DATA))
+	$(CARGO) bench -p anabranch --bench answers --locked
+	scripts/bench-answers
+
 .PHONY: bench-threads
 bench-threads: ## Measure how the speed grows with threads
 	$(CARGO) build --release --locked

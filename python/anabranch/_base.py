@@ -225,6 +225,20 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         """Log predictive density of each row; low ones are anomalies."""
         return self._engine_of(X).log_density(self._query(X), self._threads())
 
+    def tail(self, X):
+        """Share of ordinary rows that are as unlikely as each row or more.
+
+        Ordinary rows are those the model has learned from, each judged before it was learned: of fresh rows of the same kind about
+        one in a hundred has a tail below 0.01.
+        """
+        return self._engine_of(X).tail(self._query(X), self._threads())
+
+    def flag(self, X, below=0.001):
+        """True for rows so unlikely that less than a share ``below`` of ordinary rows are."""
+        if not 0 < below < 1:
+            raise ValueError(f"below: {below!r} is not a share between 0 and 1")
+        return self.tail(X) < below
+
     def score(self, X, y=None):
         """Mean log predictive density of the rows."""
         return float(np.mean(self.score_samples(X)))

@@ -230,6 +230,17 @@ impl Engine {
         Ok(PyArray1::from_vec(py, values))
     }
 
+    /// For each row the share of ordinary rows that are as unlikely or more.
+    fn tail<'py>(
+        &self,
+        py: Python<'py>,
+        rows: &Bound<'py, PyAny>,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let values = self.view(py)?.predict(py, Lent::borrow(rows)?.rows(), Wanted::Tail, threads)?;
+        Ok(PyArray1::from_vec(py, values))
+    }
+
     /// Rows drawn from the model, and the positions of their components.
     fn sample<'py>(
         &self,

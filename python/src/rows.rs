@@ -101,6 +101,18 @@ impl Rows<'_> {
         }
     }
 
+    /// Calls `work` with the rows `first..last`, one after another: where they lie, or copied where they lie otherwise.
+    pub fn with<R>(&self, first: usize, last: usize, work: impl FnOnce(&[f64]) -> R) -> Result<R, Fault> {
+        if let Self::F64(array) = self
+            && let Some(values) = array.as_slice()
+        {
+            return Ok(work(&values[first * array.ncols()..last * array.ncols()]));
+        }
+        let mut values = Vec::with_capacity((last - first) * self.columns());
+        self.copy(first, last, &mut values)?;
+        Ok(work(&values))
+    }
+
     /// Appends the rows `first..last` to `out`.
     pub fn copy(&self, first: usize, last: usize, out: &mut Vec<f64>) -> Result<(), Fault> {
         match self {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anabranch::family::{AnyFamily, Conjugate, Family};
 use anabranch::identify::ComponentId;
-use anabranch::posterior::{Component, Posterior, Predictor};
+use anabranch::posterior::{Ask, Component, Posterior, Predictor};
 use anabranch::process::{AnyProcess, Process};
 use anabranch_io::Schema;
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
@@ -18,6 +18,9 @@ use crate::rows::{Edge, Rows};
 
 /// Rows that are predicted between two looks at Ctrl-C.
 const SLAB: usize = 1 << 15;
+
+/// Rows that are worth a thread.
+const LEAST_ROWS: usize = 256;
 
 /// A posterior with its predictive densities.
 pub struct View {
@@ -38,6 +41,8 @@ pub enum Wanted {
     Probabilities,
     /// The log density.
     LogDensity,
+    /// The share of ordinary rows that are as unlikely or more.
+    Tail,
 }
 
 impl View {
@@ -51,7 +56,7 @@ impl View {
     pub fn width(&self, wanted: Wanted) -> usize {
         match wanted {
             Wanted::Probabilities => self.predictor.ids().len(),
-            Wanted::Label | Wanted::LogDensity => 1,
+            Wanted::Label | Wanted::LogDensity | Wanted::Tail => 1,
         }
     }
 
@@ -64,11 +69,23 @@ impl View {
         threads: usize,
     ) -> PyResult<Vec<f64>> {
         rows.expect_columns(self.schema.dimensions())?;
+        if wanted == Wanted::Tail && self.posterior.tail().is_empty() {
+            return Err(Fault::with_hint(
+                "the model does not know how unlikely ordinary rows are",
+                Some("it learns that from rows after the first minibatch: fit it with more rows, or with a smaller bootstrap_rows"),
+            )
+            .into());
+        }
         let width = self.width(wanted);
         let mut out = vec![0.0; rows.len() * width];
         for (slab, out) in out.chunks_mut((SLAB * width).max(1)).enumerate() {
             let first = slab * SLAB;
-            let share = (out.len() / width.max(1)).div_ceil(threads.max(1)).max(1);
+            let share = (out.len() / width.max(1)).div_ceil(threads.max(1)).max(LEAST_ROWS);
+            if out.len() <= share * width {
+                // A few rows: a thread, or letting go of Python, would cost more than the answer.
+                self.part(rows, first, wanted, out)?;
+                continue;
+            }
             py.detach(|| {
                 std::thread::scope(|scope| {
                     let parts = out.chunks_mut(share * width).enumerate();
@@ -90,25 +107,22 @@ impl View {
 
     fn part(&self, rows: Rows<'_>, first: usize, wanted: Wanted, out: &mut [f64]) -> Result<(), Fault> {
         let width = self.width(wanted);
-        let columns = self.schema.dimensions();
-        let mut values = Vec::new();
-        rows.copy(first, first + out.len() / width.max(1), &mut values)?;
-        let family = self.posterior.family();
-        Edge { schema: &self.schema, family, before: first as u64 }.check(&values)?;
-        let mut probabilities = Vec::new();
-        for (row, out) in values.chunks_exact(columns).zip(out.chunks_exact_mut(width)) {
-            match wanted {
-                Wanted::LogDensity => out[0] = self.predictor.ln_density(row),
-                Wanted::Probabilities | Wanted::Label => {
-                    self.predictor.responsibilities(row, &mut probabilities);
-                    match wanted {
-                        Wanted::Probabilities => out.copy_from_slice(&probabilities),
-                        _ => out[0] = best(&probabilities) as f64,
-                    }
+        let (family, tail) = (self.posterior.family(), self.posterior.tail());
+        let edge = Edge { schema: &self.schema, family, before: first as u64 };
+        let ask = if wanted == Wanted::Label { Ask::Label } else { Ask::Everything };
+        rows.with(first, first + out.len() / width.max(1), |values| {
+            edge.check(values)?;
+            self.predictor.answer(values, ask, |row, answer| {
+                let out = &mut out[row * width..(row + 1) * width];
+                match wanted {
+                    Wanted::Label => out[0] = answer.place().unwrap_or(0) as f64,
+                    Wanted::LogDensity => out[0] = answer.ln_density(),
+                    Wanted::Tail => out[0] = tail.share_below(answer.ln_density()),
+                    Wanted::Probabilities => answer.probabilities(out),
                 }
-            }
-        }
-        Ok(())
+            });
+            Ok(())
+        })?
     }
 
     /// The components that have a say, in the order of every array.
@@ -193,15 +207,4 @@ impl View {
         }
         Ok((PyArray1::from_vec(py, values).reshape([n, d])?, PyArray1::from_vec(py, chosen)))
     }
-}
-
-/// The first of the largest numbers, as numpy's argmax.
-fn best(values: &[f64]) -> usize {
-    let mut best = 0;
-    for (ix, value) in values.iter().enumerate() {
-        if *value > values[best] {
-            best = ix;
-        }
-    }
-    best
 }

@@ -62,7 +62,7 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
     };
     let mut finished = run(setup, &args.engine, &output)?;
     let mut tried = std::mem::take(&mut finished.tried);
-    let agreement = agreement_of_rows(finished.posterior(), &test, &labels)?;
+    let agreement = agreement_of_rows(finished.posterior(), &test, &labels, args.engine.parallelism().0)?;
     let outcome = Outcome::new(&finished, &args.engine, Some(agreement));
     tried.note(write_report(&folder, "The paper's synthetic stream", &finished, &outcome, Some(truth)));
     tried.done()?;

@@ -73,6 +73,24 @@ pub fn read_all(source: &mut dyn Source) -> Result<Batch, Failure> {
     Batch::new(dimensions, values).map_err(Failure::input)
 }
 
+/// What messages call the rows of these inputs.
+pub fn input_name(inputs: &[String]) -> String {
+    match inputs {
+        [one] if one == "-" => "standard input".to_owned(),
+        several => several.join(" + "),
+    }
+}
+
+/// Why this row, which has this number, is not in the domain of the family.
+pub fn out_of_domain(input: &str, fault: &DomainError, columns: &[String], number: u64) -> Failure {
+    let column = columns.get(fault.column).map_or_else(|| fault.column.to_string(), Clone::clone);
+    Failure::input(format!(
+        "{input}: row {number}, column \"{column}\": {} is not {}",
+        fault.value, fault.expected
+    ))
+    .with_hint("pass --on-bad-row skip")
+}
+
 /// Checks rows against a family's domain, after the reader has checked that they are numbers.
 #[derive(Clone, Debug)]
 pub struct DomainFilter {
@@ -100,10 +118,7 @@ impl DomainFilter {
         columns: Vec<String>,
         on_bad_row: OnBadRow,
     ) -> Self {
-        let input = match inputs {
-            [one] if one == "-" => "standard input".to_owned(),
-            several => several.join(" + "),
-        };
+        let input = input_name(inputs);
         Self { input, family, columns, on_bad_row, largest: None, rows_seen: 0, skipped: 0 }
     }
 
@@ -146,16 +161,9 @@ impl DomainFilter {
         let Some(first_bad) = bad.first() else { return Ok(batch) };
         if self.on_bad_row == OnBadRow::Fail {
             let fault = self.check(family, batch.row(*first_bad)).expect_err("it was found bad above");
-            let column =
-                self.columns.get(fault.column).map_or_else(|| fault.column.to_string(), Clone::clone);
-            return Err(Failure::input(format!(
-                "{}: row {}, column \"{column}\": {} is not {}",
-                self.input,
-                first_row + *first_bad as u64,
-                fault.value,
-                fault.expected
-            ))
-            .with_hint("choose another --family, or pass --on-bad-row skip"));
+            let number = first_row + *first_bad as u64;
+            return Err(out_of_domain(&self.input, &fault, &self.columns, number)
+                .with_hint("choose another --family, or pass --on-bad-row skip"));
         }
         self.skipped += bad.len() as u64;
         let mut bad = bad.into_iter().peekable();

@@ -12,7 +12,7 @@ use anabranch::central::{BatchId, BatchSet, Entry, Fold, Memory, Part};
 use anabranch::family::{AnyFamily, Bernoulli, Conjugate};
 use anabranch::identify::{ComponentId, Identification};
 use anabranch::infer::Increment;
-use anabranch::posterior::{Evidence, Posterior};
+use anabranch::posterior::{Evidence, Posterior, Told};
 use anabranch::process::{AnyProcess, Bound, LabelStatistics};
 use anabranch_cluster::protocol::{
     Append, Applied, Author, Event, Expectation, Record, Replica, ReplicaFault, Step, VoidReason, split,
@@ -197,7 +197,7 @@ impl World {
         let mut increment = Increment {
             base: posterior.version(),
             mass: f64::from(batch.rows),
-            familiarity: Some(-f64::from(batch.ones)),
+            familiarity: Some(Told::of_median(-f64::from(batch.ones))),
             existing: vec![],
             new: vec![],
         };

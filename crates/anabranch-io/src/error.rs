@@ -200,6 +200,18 @@ pub enum ReadError {
         /// The columns of the file.
         available: String,
     },
+    /// The columns of the file are not those that the model was made on.
+    #[error("{file}: no column {column:?}; the model was made on {expected}, the file has {found}")]
+    OtherColumns {
+        /// The file.
+        file: String,
+        /// The first column of the model that the file lacks.
+        column: String,
+        /// The columns of the model.
+        expected: String,
+        /// The columns of the file, as far as they were chosen.
+        found: String,
+    },
     /// Two columns of a file have the same name.
     #[error("{file}: two columns are called {column:?}")]
     DuplicateColumn {
@@ -379,6 +391,7 @@ impl ReadError {
                 "drop the column with --columns -NAME, or read its strings as categories with --family categorical:NAME"
             }
             Self::NoSuchColumn { .. } => "use a name from the list or a position counted from 1",
+            Self::OtherColumns { .. } => "give rows with the columns of the model, in any order",
             Self::DuplicateColumn { .. } => "rename one of them",
             Self::NoColumns { .. } => "keep at least one column in --columns",
             Self::Width { .. } => "choose the columns with --columns",

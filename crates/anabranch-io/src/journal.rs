@@ -6,7 +6,7 @@
 use anabranch::central::{Absorb, Entry, Part};
 use anabranch::family::AnyFamily;
 use anabranch::identify::ComponentId;
-use anabranch::posterior::Evidence;
+use anabranch::posterior::{Densities, Evidence};
 use anabranch::process::AnyProcess;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -14,7 +14,7 @@ use thiserror::Error;
 use crate::sealed::{Seal, SealFault};
 
 /// The version of entries that this program writes; it reads this one and older ones.
-pub const ENTRY_VERSION: u8 = 1;
+pub const ENTRY_VERSION: u8 = 2;
 
 const ENTRY: Seal = Seal { letters: *b"ANBJ", version: ENTRY_VERSION };
 
@@ -49,6 +49,7 @@ enum Sent<'a> {
     Replace { mass: f64, evidence: &'a [(ComponentId, Evidence)] },
     Pass,
     Split { id: ComponentId, parts: &'a [Part] },
+    AbsorbTold(&'a Absorb, &'a Densities),
 }
 
 /// The same kinds.
@@ -61,6 +62,7 @@ enum Received {
     Replace { mass: f64, evidence: Vec<(ComponentId, Evidence)> },
     Pass,
     Split { id: ComponentId, parts: Vec<Part> },
+    AbsorbTold(Absorb, Densities),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -83,7 +85,10 @@ struct Prior {
 /// ```
 pub fn encode_entry(entry: &MixtureEntry) -> Result<Vec<u8>, EntryFault> {
     Ok(ENTRY.close(&match entry {
-        Entry::Absorb(absorb) => Sent::Absorb(absorb),
+        Entry::Absorb(absorb) => match &absorb.familiarity {
+            Some(told) if !told.densities.is_empty() => Sent::AbsorbTold(absorb, &told.densities),
+            _ => Sent::Absorb(absorb),
+        },
         Entry::Retire { id, into } => Sent::Retire { id: *id, into: *into },
         Entry::Prior { family, process } => {
             let prior = Prior { family: family.clone(), process: *process };
@@ -106,6 +111,12 @@ pub fn decode_entry(bytes: &[u8]) -> Result<MixtureEntry, EntryFault> {
     })?;
     Ok(match received {
         Received::Absorb(absorb) => Entry::Absorb(absorb),
+        Received::AbsorbTold(mut absorb, densities) => {
+            if let Some(told) = &mut absorb.familiarity {
+                told.densities = densities;
+            }
+            Entry::Absorb(absorb)
+        }
         Received::Retire { id, into } => Entry::Retire { id, into },
         Received::Prior(text) => {
             let Prior { family, process } =
@@ -124,6 +135,7 @@ mod tests {
     use anabranch::central::BatchId;
     use anabranch::family::Bernoulli;
     use anabranch::identify::Target;
+    use anabranch::posterior::Told;
     use anabranch::process::{Bound, LabelStatistics, Parameter};
     use proptest::prelude::*;
 
@@ -147,7 +159,9 @@ mod tests {
             let target =
                 prop_oneof![Just(Target::New), (0..9_u64).prop_map(|id| Target::Existing(ComponentId(id)))];
             let new = proptest::collection::vec((target, evidence(features)), 0..4);
-            let familiarity = proptest::option::of(-1e9..1e9);
+            let densities = proptest::collection::vec((any::<i32>(), 0.0_f32..1e9), 0..4);
+            let told = (-1e9..1e9, densities).prop_map(|(median, densities)| Told { median, densities });
+            let familiarity = proptest::option::of(told);
             (any::<u64>(), any::<u64>(), 0.0..1e9, familiarity, existing, new).prop_map(
                 |(batch, base, mass, familiarity, existing, new)| {
                     let existing =

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ReadError;
+use crate::kept::Keep;
 use crate::schema::Schema;
 
 /// Where bytes come from.
@@ -138,6 +139,9 @@ pub struct ReadOptions {
     pub categorical: Vec<String>,
     /// The schema of a fitted model: its columns in its order, its categories.
     pub expect: Option<Schema>,
+    /// Rows that go out again: which cells are passed through. Bad rows are then told in their place, and what is there is handed
+    /// out when standard input pauses.
+    pub passage: Option<Keep>,
     /// Asked while a pipe or standard input is quiet: true ends it there; a record that is not complete is left out.
     pub interrupted: Option<fn() -> bool>,
     /// Bytes that one piece of an input may take, such as a batch of Arrow or an archive; otherwise [`MAX_MEMORY`].

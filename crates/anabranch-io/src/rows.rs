@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use crate::error::{BadCell, ColumnRef, ReadError};
+use crate::kept::{Cells, KeptColumn};
 use crate::options::OnBadRow;
 use crate::schema::{MAX_CATEGORIES, Schema};
 
@@ -57,6 +58,16 @@ pub(crate) struct Sink {
     on_bad_row: OnBadRow,
     skipped: u64,
     first_flaw: Option<String>,
+    passage: Option<Passage>,
+}
+
+/// What is kept of rows that go out again. Their cells come first: the first slots are theirs.
+#[derive(Debug)]
+struct Passage {
+    columns: Vec<KeptColumn>,
+    cells: Vec<Cells>,
+    /// Places of bad rows among all.
+    bad: Vec<usize>,
 }
 
 impl Sink {
@@ -84,6 +95,54 @@ impl Sink {
             on_bad_row,
             skipped: 0,
             first_flaw: None,
+            passage: None,
+        }
+    }
+
+    /// Keeps the cells of these columns, and the places of bad rows.
+    pub(crate) fn keeping(mut self, columns: Vec<KeptColumn>) -> Self {
+        let cells = vec![Cells::default(); columns.len()];
+        self.passage = Some(Passage { columns, cells, bad: Vec::new() });
+        self
+    }
+
+    /// Columns whose cells are kept.
+    pub(crate) fn kept_columns(&self) -> &[KeptColumn] {
+        self.passage.as_ref().map_or(&[], |passage| &passage.columns)
+    }
+
+    /// Whether rows are handed out when the input pauses.
+    pub(crate) fn hands_out_early(&self) -> bool {
+        self.passage.is_some()
+    }
+
+    /// The places of bad rows and the cells that were kept, since the last time.
+    pub(crate) fn take_kept(&mut self) -> (Vec<usize>, Vec<Cells>) {
+        let Some(passage) = &mut self.passage else { return Default::default() };
+        let fresh = vec![Cells::default(); passage.cells.len()];
+        (std::mem::take(&mut passage.bad), std::mem::replace(&mut passage.cells, fresh))
+    }
+
+    /// The place of a slot among the columns that are read, or the cells that it is kept in.
+    #[inline]
+    fn slot(&mut self, slot: usize) -> Result<usize, &mut Cells> {
+        match &mut self.passage {
+            None => Ok(slot),
+            Some(passage) => {
+                let kept = passage.cells.len();
+                if slot < kept { Err(&mut passage.cells[slot]) } else { Ok(slot - kept) }
+            }
+        }
+    }
+
+    /// A cell that is missing.
+    pub(crate) fn missing(&mut self, slot: usize) -> Result<(), Flaw> {
+        match self.slot(slot) {
+            Ok(_) => Err(Flaw::Missing),
+            Err(cells) => {
+                cells.push("");
+                Ok(())
+            }
         }
     }
 
@@ -91,8 +150,14 @@ impl Sink {
         &self.schema
     }
 
-    /// Rows finished since the last `take`.
+    /// Rows finished since the last `take`, with the bad ones where those are told.
+    #[inline]
     pub(crate) fn rows(&self) -> usize {
+        self.rows + self.passage.as_ref().map_or(0, |passage| passage.bad.len())
+    }
+
+    /// Good rows since the last `take`.
+    pub(crate) fn good(&self) -> usize {
         self.rows
     }
 
@@ -121,8 +186,10 @@ impl Sink {
         self.first_flaw.as_deref()
     }
 
+    /// Whether the cells of a slot are labels, or kept as if they were.
     pub(crate) fn is_categorical(&self, slot: usize) -> bool {
-        self.codes[slot].is_some()
+        let kept = self.kept_columns().len();
+        slot < kept || self.codes[slot - kept].is_some()
     }
 
     /// Makes room for `rows` more rows, within reason: a caller may ask for all there are.
@@ -141,17 +208,25 @@ impl Sink {
     pub(crate) fn discard(&mut self) {
         self.rows = 0;
         self.values.clear();
+        self.take_kept();
     }
 
     /// A cell that is text in the file.
     #[inline]
     pub(crate) fn text(&mut self, slot: usize, cell: &[u8]) -> Result<(), Flaw> {
+        let slot = match self.slot(slot) {
+            Ok(slot) => slot,
+            Err(cells) => {
+                cells.push_bytes(cell);
+                return Ok(());
+            }
+        };
         if self.codes[slot].is_some() {
             let cell = cell.trim_ascii();
             if is_missing_word(cell) {
                 return Err(Flaw::Missing);
             }
-            return self.label(slot, &String::from_utf8_lossy(cell));
+            return self.code(slot, &String::from_utf8_lossy(cell));
         }
         let value = parse_number(cell)?;
         self.values.push(value);
@@ -161,11 +236,18 @@ impl Sink {
     /// A cell that is a number in the file. In a column of categories it is its own label.
     #[inline]
     pub(crate) fn number(&mut self, slot: usize, value: f64) -> Result<(), Flaw> {
+        let slot = match self.slot(slot) {
+            Ok(slot) => slot,
+            Err(cells) => {
+                cells.push(&value.to_string());
+                return Ok(());
+            }
+        };
         if !value.is_finite() {
             return Err(Flaw::NotFinite);
         }
         if self.codes[slot].is_some() {
-            return self.label(slot, &value.to_string());
+            return self.code(slot, &value.to_string());
         }
         self.values.push(value);
         Ok(())
@@ -173,6 +255,16 @@ impl Sink {
 
     /// A category label.
     pub(crate) fn label(&mut self, slot: usize, label: &str) -> Result<(), Flaw> {
+        match self.slot(slot) {
+            Ok(slot) => self.code(slot, label),
+            Err(cells) => {
+                cells.push(label);
+                Ok(())
+            }
+        }
+    }
+
+    fn code(&mut self, slot: usize, label: &str) -> Result<(), Flaw> {
         let Some(codes) = &mut self.codes[slot] else {
             return Err(Flaw::NotANumber);
         };
@@ -250,6 +342,11 @@ impl Sink {
             OnBadRow::Skip => {
                 self.skipped += 1;
                 self.first_flaw.get_or_insert_with(|| at.error(problem).to_string());
+                let place = self.rows();
+                if let Some(passage) = &mut self.passage {
+                    passage.bad.push(place);
+                    passage.cells.iter_mut().for_each(|cells| cells.set_len(place + 1));
+                }
                 Ok(())
             }
         }

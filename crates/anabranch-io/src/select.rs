@@ -58,7 +58,7 @@ impl Header {
         })
     }
 
-    fn require(&self, wanted: &str, file: &str) -> Result<usize, ReadError> {
+    pub(crate) fn require(&self, wanted: &str, file: &str) -> Result<usize, ReadError> {
         self.find(wanted).ok_or_else(|| ReadError::NoSuchColumn {
             file: file.to_owned(),
             column: wanted.to_owned(),
@@ -109,7 +109,7 @@ pub(crate) fn choose(
 }
 
 /// Applies a list of names, positions and `-` drops.
-fn keep(header: &Header, columns: &[String], file: &str) -> Result<Vec<usize>, ReadError> {
+pub(crate) fn keep(header: &Header, columns: &[String], file: &str) -> Result<Vec<usize>, ReadError> {
     let mut kept = Vec::new();
     let mut dropped = Vec::new();
     for column in columns.iter().map(|column| column.trim()) {
@@ -172,10 +172,11 @@ fn by_name(header: &Header, kept: &[usize], wanted: Wanted<'_>, file: &str) -> R
         (Wanted::FirstFile(..), Some(positions)) if positions.len() == kept.len() => Ok(positions),
         (Wanted::Model(_), None) => {
             let missing = schema.names().find(|name| found(name).is_none()).unwrap_or_default();
-            Err(ReadError::NoSuchColumn {
+            Err(ReadError::OtherColumns {
                 file: file.to_owned(),
                 column: missing.to_owned(),
-                available: listing(header.names.iter().map(String::as_str)),
+                expected: listing(schema.columns.iter().map(|column| column.name.as_str())),
+                found: listing(kept.iter().map(|&ix| header.names[ix].as_str())),
             })
         }
         (Wanted::FirstFile(_, first), _) => Err(ReadError::ColumnsDiffer {
@@ -251,7 +252,8 @@ mod tests {
                 .map_err(|e| e.to_string())
         };
         assert_eq!(find(&header(&["a", "x", "b"])), Ok(vec![2, 0]));
-        assert_eq!(find(&header(&["a", "x"])).unwrap_err(), "f: no column \"b\"; the columns are a, x");
+        let other = find(&header(&["a", "x"])).unwrap_err();
+        assert_eq!(other, "f: no column \"b\"; the model was made on b, a, the file has a, x");
         assert_eq!(find(&Header::numbered(2)), Ok(vec![0, 1]));
         assert_eq!(find(&Header::numbered(3)).unwrap_err(), "f: has 3 columns, the model has 2");
     }

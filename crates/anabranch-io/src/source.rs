@@ -7,11 +7,12 @@ use anabranch::batch::Batch;
 use crate::error::ReadError;
 use crate::format::{self, Pick, Reader, Role};
 use crate::input;
+use crate::kept::{Keep, KeptColumn, Rows};
 use crate::options::{Input, MAX_MEMORY, ReadOptions};
 use crate::rows::{Categories, Sink};
 use crate::schema::Schema;
 use crate::seen::{HEAD_ROWS, ReadLog};
-use crate::select::{self, Wanted};
+use crate::select::{self, Header, Wanted};
 
 /// Rows that are passed over at a time when skipping.
 const SKIPPED_AT_ONCE: usize = 4096;
@@ -30,6 +31,18 @@ pub trait Source: Send {
     /// The same input is always cut into the same batches, however often rows are bad and wherever
     /// files end: resuming a fit depends on it.
     fn next_batch(&mut self, max_rows: usize) -> Result<Option<Batch>, ReadError>;
+
+    /// The next `max_rows` rows, good and bad, with the cells that are passed through: fewer at the end, and where standard input
+    /// pauses; then `None`. For sources that were opened with [`ReadOptions::passage`].
+    fn next_rows(&mut self, max_rows: usize) -> Result<Option<Rows>, ReadError> {
+        let batch = self.next_batch(max_rows)?;
+        Ok(batch.map(|batch| Rows { batch, bad: vec![], kept: vec![] }))
+    }
+
+    /// The columns that are passed through.
+    fn kept_columns(&self) -> &[KeptColumn] {
+        &[]
+    }
 
     /// Number of rows of all inputs, bad ones included, when every input says.
     fn rows_hint(&self) -> Option<u64>;
@@ -103,8 +116,26 @@ impl Joined {
             Some(model) => (model.clone(), Categories::Closed),
             None => (select::schema_of(reader.header(), &chosen, options, &first)?, Categories::Open),
         };
-        let sink = Sink::new(schema, categories, options.on_bad_row);
-        reader.select(&picks(&chosen, &sink))?;
+        let mut sink = Sink::new(schema, categories, options.on_bad_row);
+        if let Some(keep) = &options.passage {
+            let kept = match keep {
+                Keep::Nothing => vec![],
+                Keep::All => (0..reader.header().width()).collect(),
+                Keep::Columns(names) => select::keep(reader.header(), names, &first)?,
+            };
+            let is_number = |ix: &usize| {
+                let slot = chosen.iter().position(|chosen| chosen == ix);
+                reader.is_number(*ix) || slot.is_some_and(|slot| !sink.is_categorical(slot))
+            };
+            let column = |ix: &usize| KeptColumn {
+                name: reader.header().names[*ix].clone(),
+                is_number: is_number(ix),
+            };
+            let columns = kept.iter().map(column).collect();
+            sink = sink.keeping(columns);
+        }
+        let picks = picks(reader.header(), &chosen, &sink, &first)?;
+        reader.select(&picks)?;
         let log = ReadLog::default();
         log.add_input(first.clone());
         Ok(Some(Self {
@@ -156,7 +187,8 @@ impl Joined {
             None => Wanted::FirstFile(self.sink.schema(), &self.first),
         };
         let chosen = select::choose(reader.header(), &self.options, Some(wanted), &input.label())?;
-        reader.select(&picks(&chosen, &self.sink))?;
+        let picks = picks(reader.header(), &chosen, &self.sink, &input.label())?;
+        reader.select(&picks)?;
         Ok(Some(reader))
     }
 
@@ -214,6 +246,9 @@ impl Joined {
                 let what = format!("a minibatch of rows of {} columns", self.sink.schema().dimensions());
                 return Err(ReadError::too_large(&self.first, what, limit));
             }
+            if reader.paused() {
+                break;
+            }
             if self.sink.rows() < piece {
                 self.pop()?;
                 if self.parts.is_empty() {
@@ -250,6 +285,21 @@ impl Joined {
         let batch =
             Batch::new(self.sink.schema().dimensions(), values).expect("the sink keeps whole finite rows");
         Ok(Some(batch))
+    }
+
+    fn read_rows(&mut self, max_rows: usize) -> Result<Option<Rows>, ReadError> {
+        let max_rows = max_rows.max(1);
+        self.sink.reserve(max_rows);
+        self.fill(max_rows)?;
+        self.good_rows += self.sink.good() as u64;
+        if self.sink.rows() == 0 {
+            self.check_not_empty()?;
+            return Ok(None);
+        }
+        let (bad, kept) = self.sink.take_kept();
+        let batch = Batch::new(self.sink.schema().dimensions(), self.sink.take())
+            .expect("the sink keeps whole finite rows");
+        Ok(Some(Rows { batch, bad, kept }))
     }
 
     fn pass_over(&mut self, n: u64) -> Result<u64, ReadError> {
@@ -306,6 +356,18 @@ impl Source for Joined {
         self.note_failure(result)
     }
 
+    fn next_rows(&mut self, max_rows: usize) -> Result<Option<Rows>, ReadError> {
+        if self.failed {
+            return Ok(None);
+        }
+        let result = self.read_rows(max_rows);
+        self.note_failure(result)
+    }
+
+    fn kept_columns(&self) -> &[KeptColumn] {
+        self.sink.kept_columns()
+    }
+
     fn rows_hint(&self) -> Option<u64> {
         self.rows_hint
     }
@@ -334,7 +396,16 @@ fn open_reader(input: &Input, options: &ReadOptions) -> Result<Option<Box<dyn Re
     }
 }
 
-fn picks(chosen: &[usize], sink: &Sink) -> Vec<Pick> {
-    let role = |slot| if sink.is_categorical(slot) { Role::Category } else { Role::Number };
-    chosen.iter().enumerate().map(|(slot, &ix)| Pick { ix, role: role(slot) }).collect()
+/// What is read of a file: first the cells that are passed through, so that those of a bad row are there too.
+fn picks(header: &Header, chosen: &[usize], sink: &Sink, file: &str) -> Result<Vec<Pick>, ReadError> {
+    let kept = sink.kept_columns();
+    let mut picks = Vec::with_capacity(kept.len() + chosen.len());
+    for column in kept {
+        picks.push(Pick { ix: header.require(&column.name, file)?, role: Role::Kept });
+    }
+    picks.extend(chosen.iter().enumerate().map(|(slot, &ix)| {
+        let role = if sink.is_categorical(kept.len() + slot) { Role::Category } else { Role::Number };
+        Pick { ix, role }
+    }));
+    Ok(picks)
 }

@@ -6,13 +6,14 @@
 use anabranch::central::BatchId;
 use anabranch::family::AnyFamily;
 use anabranch::infer::Increment;
+use anabranch::posterior::Densities;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::sealed::{Seal, SealFault};
 
 /// The version of the encoding.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 const DELIVERY: Seal = Seal {
     letters: *"abΔ".as_bytes().first_chunk().expect("two letters of one byte and one of two"),
@@ -50,16 +51,26 @@ pub enum WireError {
 impl Delivery {
     /// The delivery as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        DELIVERY.close(self)
+        let densities = self.increment.familiarity.as_ref().map(|told| &told.densities);
+        DELIVERY.close(&(self, densities))
     }
 
     /// A delivery from bytes that may be cut, damaged or something else.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, WireError> {
-        DELIVERY.open(bytes).map_err(|fault| match fault {
+        // The first version told no densities.
+        let opened: Result<(Self, Option<Densities>), SealFault> = match bytes.get(4) {
+            Some(1) => DELIVERY.open(bytes).map(|delivery| (delivery, None)),
+            _ => DELIVERY.open(bytes),
+        };
+        let (mut delivery, densities) = opened.map_err(|fault| match fault {
             SealFault::Foreign => WireError::NotAnIncrement,
             SealFault::Newer(version) => WireError::Newer(version),
             SealFault::Damaged(reason) => WireError::Damaged(reason),
-        })
+        })?;
+        if let (Some(told), Some(densities)) = (&mut delivery.increment.familiarity, densities) {
+            told.densities = densities;
+        }
+        Ok(delivery)
     }
 }
 
@@ -94,7 +105,7 @@ mod tests {
     use anabranch::batch::Batch;
     use anabranch::family::{Diagonal, Gaussian};
     use anabranch::identify::ComponentId;
-    use anabranch::posterior::Evidence;
+    use anabranch::posterior::{Evidence, Told};
     use anabranch::process::LabelStatistics;
 
     use super::*;
@@ -110,7 +121,7 @@ mod tests {
             increment: Increment {
                 base: 4,
                 mass: 5.0,
-                familiarity: Some(-3.5),
+                familiarity: Some(Told { median: -3.5, densities: vec![(-7, 1.5), (3, 2.0)] }),
                 existing: vec![(ComponentId(9), evidence.clone())],
                 new: vec![evidence],
             },

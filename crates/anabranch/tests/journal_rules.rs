@@ -5,7 +5,7 @@ mod support;
 use anabranch::central::{Absorb, BatchId, Entry, Fold, Void};
 use anabranch::family::{Bernoulli, Family};
 use anabranch::identify::{ComponentId, Target};
-use anabranch::posterior::{Evidence, Posterior};
+use anabranch::posterior::{Evidence, Posterior, Told};
 use anabranch::process::Dirichlet;
 use proptest::prelude::*;
 use support::{absorb, assert_snapshot_invariants, certain, fingerprint, founded, process};
@@ -125,7 +125,7 @@ fn familiarity_is_the_mean_of_the_medians_by_weight() {
     assert_eq!(fold.posterior().familiarity().usual(), None);
     let told = |batch: u64, rows: f64, familiarity: f64| {
         let entry = absorb(batch, 1, vec![(1, certain(rows, &[0.0]))], vec![]);
-        Entry::Absorb(Absorb { familiarity: Some(familiarity), ..entry })
+        Entry::Absorb(Absorb { familiarity: Some(Told::of_median(familiarity)), ..entry })
     };
     fold.apply(&told(1, 3.0, -2.0)).unwrap();
     fold.apply(&told(2, 1.0, -6.0)).unwrap();

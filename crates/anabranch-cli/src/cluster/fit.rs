@@ -93,8 +93,9 @@ pub fn run(
     if let Some(path) = &args.output.out {
         tried.note(model.save(path));
     }
-    let test_log_likelihood =
-        test.and_then(|test| Predictor::new(model.fold.posterior()).mean_ln_density(test));
+    let test_log_likelihood = test.and_then(|test| {
+        Predictor::new(model.fold.posterior()).mean_ln_density_on(test, args.engine.parallelism().0)
+    });
     Ok(Finished {
         minibatches: model.fold.absorbed().len(),
         model,

@@ -16,6 +16,7 @@ const HAS: f64 = 0.5;
 /// Runs the command: a line for each row, with 0 or 1 for each feature, its probability (`--proba`), or the lower bound of
 /// the log density with the root mean squared error of the reconstruction (`--score`).
 pub fn predict(args: &PredictArgs) -> Result<(), Failure> {
+    args.refuse_what_goes_with_mixtures()?;
     if args.worst.is_some() {
         return Err(Failure::input("--worst goes with mixtures")
             .with_hint("sort the lines of --score by their reconstruction error"));
@@ -50,7 +51,7 @@ fn error(found: &RowFeatures, row: &[f64]) -> f64 {
 }
 
 fn line(args: &PredictArgs, found: &RowFeatures, row: &[f64]) -> String {
-    let cells: Vec<String> = match (args.score, args.proba) {
+    let cells: Vec<String> = match (args.score, args.proba.is_some()) {
         (true, _) => vec![found.ln_density_bound.to_string(), error(found, row).to_string()],
         (false, true) => found.probabilities.iter().map(f64::to_string).collect(),
         (false, false) => found.probabilities.iter().map(|p| u8::from(*p > HAS).to_string()).collect(),
@@ -65,7 +66,7 @@ fn json(
     row: &[f64],
 ) -> serde_json::Value {
     let pairs = || predictor.ids().iter().zip(&found.probabilities);
-    match (args.score, args.proba) {
+    match (args.score, args.proba.is_some()) {
         (true, _) => serde_json::json!({
             "log_density_bound": found.ln_density_bound,
             "reconstruction_error": error(found, row),

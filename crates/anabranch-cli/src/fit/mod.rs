@@ -127,7 +127,8 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         let family = finished.posterior().family().clone();
         let filter = DomainFilter::new(std::slice::from_ref(test), Some(family), names, options.on_bad_row);
         if let Some(test) = finished.tried.note(read_test(test, &options, &schema, filter)) {
-            finished.test_log_likelihood = Predictor::new(finished.posterior()).mean_ln_density(&test);
+            finished.test_log_likelihood = 
+                Predictor::new(finished.posterior()).mean_ln_density_on(&test, args.engine.parallelism().0);
         }
     }
     let mut tried = std::mem::take(&mut finished.tried);
@@ -206,7 +207,7 @@ fn agree_with_labels(
     let schema = finished.model.provenance.schema.clone();
     let options = ReadOptions { expect: Some(schema), columns: None, ..options.clone() };
     let mut source = reading::open_inputs(&args.inputs, &options)?;
-    agreement(finished.posterior(), source.as_mut(), labels)
+    agreement(finished.posterior(), source.as_mut(), labels, args.engine.parallelism().0)
 }
 
 /// What a source is called in messages about rows that differ in number.

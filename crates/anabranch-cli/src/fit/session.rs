@@ -236,12 +236,13 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         tried.note(model.save(path));
     }
     let posterior = model.fold.posterior();
+    let threads = args.parallelism().0;
     let test_log_likelihood =
-        setup.test.as_ref().and_then(|test| Predictor::new(posterior).mean_ln_density(test));
+        setup.test.as_ref().and_then(|test| Predictor::new(posterior).mean_ln_density_on(test, threads));
     let minibatches = model.fold.absorbed().len();
     if let Some(test) = &setup.test {
         let evaluated = moments.iter().filter_map(|(minibatch, posterior)| {
-            Some((*minibatch, Predictor::new(posterior).mean_ln_density(test)?))
+            Some((*minibatch, Predictor::new(posterior).mean_ln_density_on(test, threads)?))
         });
         trace.fill(evaluated.collect());
     }

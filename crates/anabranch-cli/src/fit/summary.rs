@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anabranch::diagnose::Worst;
 use anabranch::family::Family;
-use anabranch::posterior::Predictor;
+use anabranch::posterior::{Ask, Predictor};
 
 use super::outcome::Outcome;
 use super::session::Finished;
@@ -147,9 +147,9 @@ fn worst_rows(finished: &Finished) -> Vec<BadRow> {
     let rows: Vec<&[f64]> =
         sample.values().chunks_exact(finished.posterior().family().dimensions()).collect();
     let mut worst = Worst::new(WORST_ROWS);
-    for (place, row) in (0..).zip(&rows) {
-        worst.offer(place, predictor.ln_density(row));
-    }
+    predictor.answer(sample.values(), Ask::Everything, |place, answer| {
+        worst.offer(place as u64, answer.ln_density());
+    });
     let bad_row = |place: usize, log_density: f64| BadRow {
         row: sample.numbers()[place],
         log_density,
@@ -167,13 +167,15 @@ fn plane(finished: &Finished, names: &[String]) -> (Option<ScatterData>, Vec<Ell
     let predictor = Predictor::new(posterior);
     let [x_label, y_label] = projection.labels(names);
     let mut points = ScatterData { x_label, y_label, ..ScatterData::default() };
+    predictor.answer(sample.values(), Ask::Label, |_, answer| {
+        points.component.push(answer.label().map(|id| id.0));
+    });
     for row in sample.values().chunks_exact(dimensions) {
         let [x, y] = projection.point(row);
         points.x.push(x);
         if dimensions > 1 {
             points.y.push(y);
         }
-        points.component.push(predictor.label(row).map(|id| id.0));
     }
     let total = posterior.mass().max(f64::MIN_POSITIVE);
     let ellipses = posterior.components().iter().map(|component| {

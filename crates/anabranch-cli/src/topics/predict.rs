@@ -15,6 +15,7 @@ const AT_ONCE: usize = 1000;
 
 /// Runs the command. One line is printed for each document, in order.
 pub fn command(args: &PredictArgs) -> Result<(), Failure> {
+    args.refuse_what_goes_with_mixtures()?;
     if args.worst.is_some() {
         return Err(Failure::input("--worst does not go with a model of topics"));
     }
@@ -23,7 +24,7 @@ pub fn command(args: &PredictArgs) -> Result<(), Failure> {
     let mut bags = bags(&args.inputs, &args.read, Some(model.vocabulary))?;
     let mut out = BufWriter::new(std::io::stdout().lock());
     if !args.json {
-        let header = match (args.proba, args.score) {
+        let header = match (args.proba.is_some(), args.score) {
             (true, _) => predictor.ids().iter().map(|id| format!("topic_{id}")).collect::<Vec<_>>().join(","),
             (_, true) => "log_probability_per_word".to_owned(),
             _ => "topic".to_owned(),
@@ -34,7 +35,7 @@ pub fn command(args: &PredictArgs) -> Result<(), Failure> {
         for ix in 0..documents.len() {
             let entries: Vec<(u32, f64)> = documents.entries(ix).collect();
             let proportions = predictor.proportions(&entries);
-            if args.proba {
+            if args.proba.is_some() {
                 let cells: Vec<String> = proportions.topics.iter().map(f64::to_string).collect();
                 match args.json {
                     true => {

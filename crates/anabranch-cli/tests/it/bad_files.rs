@@ -108,7 +108,10 @@ fn rows_of_other_columns_cannot_be_predicted() {
         table.npy()
     });
     let named = sandbox.run(&["predict", "model", "other.csv"]);
-    assert_eq!(named.message(), "other.csv: no column \"x\"; the columns are a, b, c");
+    assert_eq!(
+        named.message(),
+        "other.csv: no column \"x\"; the model was made on x, y, the file has a, b, c"
+    );
     let unnamed = sandbox.run(&["predict", "model", "narrow.npy"]);
     assert_eq!(unnamed.message(), "narrow.npy: has 1 columns, the model has 2");
 }

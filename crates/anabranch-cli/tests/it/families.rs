@@ -67,7 +67,7 @@ fn a_category_that_the_model_never_saw_still_has_a_density() {
     sandbox.fit(&["rows.csv", "--family", "categorical", "--out", "model"]);
     sandbox.write("new.csv", "c\nred\ngreen\n");
     let scores = sandbox.run(&["predict", "model", "new.csv", "--score"]);
-    let densities: Vec<f64> = scores.ok().lines().skip(1).map(|line| line.parse().unwrap()).collect();
+    let densities: Vec<f64> = scores.column("log_density").iter().map(|cell| cell.parse().unwrap()).collect();
     assert_eq!(densities.len(), 2);
     assert!(densities[1].is_finite() && densities[1] < densities[0], "{densities:?}");
 }
@@ -89,8 +89,8 @@ fn held_out_categories_are_scored_as_predict_scores_them() {
     let sandbox = Sandbox::with("rows.csv", format!("colour\n{rows}"));
     let result =
         sandbox.fit(&["rows.csv", "--family", "categorical", "--test", "rows.csv", "--out", "model"]);
-    let scores = sandbox.run(&["predict", "model", "rows.csv", "--score"]).ok().to_owned();
-    let densities: Vec<f64> = scores.lines().skip(1).map(|line| line.parse().unwrap()).collect();
+    let scores = sandbox.run(&["predict", "model", "rows.csv", "--score"]);
+    let densities: Vec<f64> = scores.column("log_density").iter().map(|cell| cell.parse().unwrap()).collect();
     let mean = densities.iter().sum::<f64>() / densities.len() as f64;
     // Both are means of the same 300 numbers.
     assert!((number(&result, "test_log_likelihood") - mean).abs() < 1e-9);

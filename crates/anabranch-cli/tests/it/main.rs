@@ -1,5 +1,6 @@
 //! The command from the outside: arguments and files in, exit code, text and files out. One binary, so that it links once.
 
+mod answers;
 mod authors_failures;
 mod bad_files;
 mod bad_flags;

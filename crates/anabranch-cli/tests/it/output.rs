@@ -6,15 +6,11 @@ use std::process::Stdio;
 use crate::support::data::three_clusters;
 use crate::support::{FIXED, Run, Sandbox};
 
-fn column(text: &str) -> Vec<&str> {
-    text.lines().skip(1).collect()
-}
-
 #[test]
 fn labels_are_component_ids_and_follow_the_clusters() {
     let sandbox = Sandbox::with_model();
     let run = sandbox.run(&["predict", "model", "rows.csv"]);
-    let labels = column(run.ok());
+    let labels = run.column("component");
     let truth = three_clusters(100, 1).labels;
     assert_eq!(labels.len(), truth.len());
     for (label, cluster) in labels.iter().zip(truth) {
@@ -28,15 +24,30 @@ fn probabilities_add_up_to_one_and_name_their_components() {
     /// The probabilities are a softmax over a few components.
     const ROUNDING: f64 = 1e-9;
     let sandbox = Sandbox::with_model();
-    let run = sandbox.run(&["predict", "model", "rows.csv", "--proba"]);
-    let mut lines = run.ok().lines();
+    let all = sandbox.run(&["predict", "model", "rows.csv", "--proba=all"]);
+    let mut lines = all.ok().lines();
     let names: Vec<&str> = lines.next().unwrap().split(',').collect();
-    assert!(names.iter().all(|name| name.starts_with("component_")), "{names:?}");
+    assert!(
+        names[..2] == ["row", "component"] && names[2..].iter().all(|name| name.starts_with("p_")),
+        "{names:?}"
+    );
     for line in lines {
         let row: Vec<f64> = line.split(',').map(|cell| cell.parse().unwrap()).collect();
         assert_eq!(row.len(), names.len());
-        assert!((row.iter().sum::<f64>() - 1.0).abs() < ROUNDING, "{line}");
+        assert!((row[2..].iter().sum::<f64>() - 1.0).abs() < ROUNDING, "{line}");
     }
+    let two = sandbox.run(&["predict", "model", "rows.csv", "--proba=2", "--score"]);
+    let header = "row,component,log_density,component_1,probability_1,component_2,probability_2";
+    assert_eq!(two.ok().lines().next(), Some(header));
+    assert_eq!(two.column("component"), two.column("component_1"));
+    let first = |name: &str| two.column(name)[0].parse::<f64>().unwrap();
+    assert!(first("probability_1") >= first("probability_2"));
+    let json = sandbox.run(&["predict", "model", "rows.csv", "--proba=1", "--json"]);
+    let object: serde_json::Value = serde_json::from_str(json.ok().lines().next().unwrap()).unwrap();
+    let (best, chances) = (object["component"].to_string(), object["probabilities"].as_object().unwrap());
+    assert_eq!(chances.keys().collect::<Vec<_>>(), [&best]);
+    let wrong = sandbox.run(&["predict", "model", "rows.csv", "--proba=0"]);
+    assert!(wrong.code != 0 && wrong.stderr.contains("a number from 1, or `all`"), "{}", wrong.stderr);
 }
 
 #[test]
@@ -45,7 +56,7 @@ fn a_row_far_away_has_a_lower_density_than_any_row_of_the_data() {
     sandbox.write("far.csv", "x,y\n500,500\n");
     let scores = |file: &str| -> Vec<f64> {
         let run = sandbox.run(&["predict", "model", file, "--score"]);
-        column(run.ok()).iter().map(|line| line.parse().unwrap()).collect()
+        run.column("log_density").iter().map(|cell| cell.parse().unwrap()).collect()
     };
     let lowest = scores("rows.csv").into_iter().fold(f64::INFINITY, f64::min);
     assert!(scores("far.csv")[0] < lowest);
@@ -58,7 +69,7 @@ fn json_lines_say_the_same_as_csv() {
     let json = sandbox.run(&["predict", "model", "rows.csv", "--json"]);
     let objects = json.ok().lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let labels: Vec<String> = objects.map(|object| object["component"].to_string()).collect();
-    assert_eq!(labels, column(csv.ok()));
+    assert_eq!(labels, csv.column("component"));
 }
 
 #[test]
@@ -154,17 +165,18 @@ fn the_worst_rows_are_those_with_the_lowest_scores() {
     sandbox.write("odd.csv", table.csv());
     let scores = sandbox.run(&["predict", "model", "odd.csv", "--score"]);
     let mut sorted: Vec<(f64, u64)> =
-        column(scores.ok()).iter().map(|line| line.parse().unwrap()).zip(1..).collect();
+        scores.column("log_density").iter().map(|cell| cell.parse().unwrap()).zip(1..).collect();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
     let worst = sandbox.run(&["predict", "model", "odd.csv", "--worst", "5"]);
-    assert_eq!(worst.ok().lines().next(), Some("row,log_density,component"));
-    let rows: Vec<Vec<&str>> = column(worst.ok()).iter().map(|line| line.split(',').collect()).collect();
+    assert_eq!(worst.ok().lines().next(), Some("row,component,log_density"));
+    let rows: Vec<Vec<&str>> = worst.ok().lines().skip(1).map(|line| line.split(',').collect()).collect();
     let found: Vec<(f64, u64)> =
-        rows.iter().map(|row| (row[1].parse().unwrap(), row[0].parse().unwrap())).collect();
+        rows.iter().map(|row| (row[2].parse().unwrap(), row[0].parse().unwrap())).collect();
     assert_eq!(found, sorted[..5]);
     assert_eq!(rows[0][0], "42");
     let labels = sandbox.run(&["predict", "model", "odd.csv"]);
-    assert!(rows.iter().all(|row| row[2] == column(labels.ok())[row[0].parse::<usize>().unwrap() - 1]));
+    let labels = labels.column("component");
+    assert!(rows.iter().all(|row| row[1] == labels[row[0].parse::<usize>().unwrap() - 1]));
     let json = sandbox.run(&["predict", "model", "odd.csv", "--worst", "1", "--json"]);
     let object: serde_json::Value = serde_json::from_str(json.ok()).unwrap();
     assert_eq!(object["row"], 42);

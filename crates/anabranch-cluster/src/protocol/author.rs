@@ -157,7 +157,7 @@ impl Author {
             base: current.version(),
             pass: current.pass(),
             mass: *mass,
-            familiarity: *familiarity,
+            familiarity: familiarity.clone(),
             existing: existing.clone(),
             new: targets.zip(new.iter().cloned()).collect(),
         };

@@ -210,6 +210,7 @@ impl Replica {
             add(posterior.version());
             add(posterior.mass().to_bits());
             add(posterior.familiarity().total.to_bits());
+            add(posterior.tail().mass().to_bits());
             for component in posterior.components() {
                 add(component.id().0);
                 component.evidence().stats.iter().for_each(|value| add(value.to_bits()));

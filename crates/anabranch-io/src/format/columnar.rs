@@ -7,13 +7,13 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 use arrow_array::{Array, Float64Array, RecordBatch, StringArray};
-use arrow_cast::cast;
+use arrow_cast::{can_cast_types, cast};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 
 use super::{Pick, Reader, Role};
 use crate::error::ReadError;
 use crate::options::Format;
-use crate::rows::{Flaw, Place, Sink};
+use crate::rows::{Place, Sink};
 use crate::select::{Header, MAX_COLUMNS};
 
 /// Rows converted at a time: a batch may be as large as its writer liked.
@@ -136,7 +136,7 @@ impl<B: Batches> ColumnarReader<B> {
             let put = match cells {
                 Cells::Numbers(numbers) if numbers.is_valid(ix) => sink.number(slot, numbers.value(ix)),
                 Cells::Labels(labels) if labels.is_valid(ix) => sink.label(slot, labels.value(ix)),
-                _ => Err(Flaw::Missing),
+                _ => sink.missing(slot),
             };
             if let Err(flaw) = put {
                 let at = Place { file: &self.file, row: self.row, line: None };
@@ -161,6 +161,10 @@ impl Cells {
 impl<B: Batches> Reader for ColumnarReader<B> {
     fn header(&self) -> &Header {
         &self.header
+    }
+
+    fn is_number(&self, ix: usize) -> bool {
+        self.batches.fields().field(ix).data_type().is_numeric()
     }
 
     fn select(&mut self, picks: &[Pick]) -> Result<(), ReadError> {
@@ -202,6 +206,7 @@ impl<B: Batches> Reader for ColumnarReader<B> {
 /// Numbers and booleans always; strings only where they are categories.
 fn is_readable(kind: &DataType, role: Role) -> bool {
     match (kind, role) {
+        (kind, Role::Kept) => can_cast_types(kind, &DataType::Utf8),
         (DataType::Dictionary(_, values), _) => is_readable(values, role),
         (DataType::Boolean, _) => true,
         (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, role) => role == Role::Category,
@@ -215,7 +220,11 @@ fn cells(column: &Arc<dyn Array>, role: Role) -> Result<Cells, ArrowError> {
         DataType::Dictionary(_, values) => values.as_ref(),
         kind => kind,
     };
-    let is_label = role == Role::Category && (!kind.is_numeric() || kind.is_integer());
+    let is_label = match role {
+        Role::Number => false,
+        Role::Category => !kind.is_numeric() || kind.is_integer(),
+        Role::Kept => !kind.is_floating(),
+    };
     match is_label {
         true => Ok(Cells::Labels(cast(column, &DataType::Utf8)?.as_string::<i32>().clone())),
         false => Ok(Cells::Numbers(cast(column, &DataType::Float64)?.as_primitive::<Float64Type>().clone())),

@@ -24,6 +24,16 @@ pub(crate) trait Reader: Send {
     /// Adds good rows until `sink` has `target` rows; fewer only at the end of the file.
     fn read(&mut self, target: usize, sink: &mut Sink) -> Result<(), ReadError>;
 
+    /// Whether the file says that the cells of this column are numbers.
+    fn is_number(&self, _ix: usize) -> bool {
+        false
+    }
+
+    /// Whether `read` came back early, with the rows there are, because the input pauses.
+    fn paused(&self) -> bool {
+        false
+    }
+
     /// Number of rows, good and bad, if the file says.
     fn rows(&self) -> Option<u64> {
         None
@@ -51,6 +61,8 @@ pub(crate) enum Role {
     Number,
     /// Codes of labels.
     Category,
+    /// Text that is passed through.
+    Kept,
 }
 
 /// A reader for the format found. `None` when the file has neither columns nor rows.

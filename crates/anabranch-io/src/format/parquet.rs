@@ -99,6 +99,7 @@ impl Batches for Pages {
         // The projected batches keep the order of the file.
         let mut sorted = columns.to_vec();
         sorted.sort_unstable();
+        sorted.dedup();
         Ok(columns.iter().map(|ix| sorted.partition_point(|other| other < ix)).collect())
     }
 

@@ -79,6 +79,11 @@ impl Lines {
         line.strip_suffix(b"\r").unwrap_or(line)
     }
 
+    /// Whether the next line is here already, or there is none.
+    pub(crate) fn has_line(&self) -> bool {
+        self.ended || memchr(b'\n', &self.buffer[self.next..self.filled]).is_some()
+    }
+
     /// Moves to the next line; false at the end of the stream.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<bool, ReadError> {

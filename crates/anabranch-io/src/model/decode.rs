@@ -6,7 +6,7 @@ use anabranch::batch::Batch;
 use anabranch::central::{Aside, BatchSet, Fold, Memory, SAMPLE_ROWS};
 use anabranch::family::Conjugate;
 use anabranch::identify::ComponentId;
-use anabranch::posterior::{Component, Evidence, Familiarity, Layers, Parts, Posterior};
+use anabranch::posterior::{Component, Evidence, Familiarity, Layers, Parts, Posterior, Tail};
 use anabranch::process::{LabelStatistics, Process};
 use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView};
 
@@ -105,6 +105,7 @@ pub(super) fn decode<F: StoredFamily, P: StoredProcess>(
         pass: header.pass,
         aside: header.aside,
         familiarity: header.familiarity,
+        tail: header.tail,
     };
     let fold = intact.fold(header.family, header.process, position)?;
     let memory = memory.with_tended(header.tended);
@@ -155,6 +156,7 @@ pub(super) struct Position {
     pub(super) pass: u32,
     pub(super) aside: Option<AsideHeader>,
     pub(super) familiarity: Familiarity,
+    pub(super) tail: Tail,
 }
 
 impl Intact<'_> {
@@ -220,12 +222,17 @@ impl Intact<'_> {
         }
         let absorbed =
             BatchSet::from_runs(runs).ok_or_else(|| damaged("the minibatch runs overlap".into()))?;
-        let Position { version, next_id, last_birth, mass, pass, familiarity, .. } = position;
+        let Position { version, next_id, last_birth, mass, pass, familiarity, tail, .. } = position;
         if !(familiarity.total.is_finite() && familiarity.mass.is_finite() && familiarity.mass >= 0.0) {
             return Err(damaged("its familiarity is not a number".into()));
         }
+        if !tail.is_possible() {
+            return Err(damaged("what it says of usual densities is impossible".into()));
+        }
         let posterior = Posterior::restore(Parts { version, family, process, components, redirects, mass })?;
-        Ok(Fold::resume(posterior, absorbed, next_id, last_birth).within(pass, aside, familiarity))
+        Ok(Fold::resume(posterior, absorbed, next_id, last_birth)
+            .within(pass, aside, familiarity)
+            .with_tail(tail))
     }
 }
 

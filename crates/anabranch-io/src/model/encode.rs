@@ -50,6 +50,7 @@ pub(super) fn encode<F: StoredFamily, P: StoredProcess>(
         pass: posterior.pass(),
         aside: model.fold.aside().map(|Aside { mass, share }| AsideHeader { mass, share }),
         familiarity: posterior.familiarity(),
+        tail: posterior.tail().clone(),
         provenance: model.provenance.clone(),
         tended: memory.and_then(Memory::tended),
         reading: reading.cloned(),

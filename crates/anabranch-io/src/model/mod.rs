@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anabranch::central::{Fold, Memory};
 use anabranch::family::AnyFamily;
-use anabranch::posterior::{Familiarity, RestoreError};
+use anabranch::posterior::{Familiarity, RestoreError, Tail};
 use anabranch::process::AnyProcess;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -237,6 +237,8 @@ struct Header<F, P> {
     aside: Option<AsideHeader>,
     #[serde(default)]
     familiarity: Familiarity,
+    #[serde(default, skip_serializing_if = "Tail::is_empty")]
+    tail: Tail,
     provenance: Provenance,
     /// Lines of growth at which the model has been looked after.
     #[serde(default, skip_serializing_if = "Option::is_none")]

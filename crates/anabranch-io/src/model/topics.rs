@@ -5,7 +5,7 @@ use std::path::Path;
 use anabranch::central::{Fold, Memory, SAMPLE_ROWS};
 use anabranch::documents::{Document, Documents};
 use anabranch::family::Topic;
-use anabranch::posterior::Familiarity;
+use anabranch::posterior::{Familiarity, Tail};
 use anabranch::process::Hierarchical;
 use safetensors::tensor::TensorView;
 use serde::{Deserialize, Serialize};
@@ -195,6 +195,7 @@ impl TopicModel {
             mass: header.mass,
             pass: header.pass,
             familiarity: Familiarity::default(),
+            tail: Tail::default(),
             aside: header.aside,
         };
         let fold = intact.fold(header.family, header.process, position)?;

@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::{BatchId, BatchSet};
 use crate::family::Conjugate;
 use crate::identify::{ComponentId, Target};
-use crate::posterior::{Component, Evidence, Familiarity, Posterior};
+use crate::posterior::{Component, Evidence, Familiarity, Posterior, Tail, Told};
 use crate::process::Process;
 
 /// One entry of the journal.
@@ -85,8 +85,8 @@ pub struct Absorb {
     pub pass: u32,
     /// Weight of the rows.
     pub mass: f64,
-    /// Median log-density of the rows before they were learned, where the model tells one.
-    pub familiarity: Option<f64>,
+    /// How probable the rows were before they were learned, where the model tells it.
+    pub familiarity: Option<Told>,
     /// Evidence for known components.
     pub existing: Vec<(ComponentId, Evidence)>,
     /// Evidence for components the worker opened, each with the component it was identified with.
@@ -217,6 +217,12 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         self
     }
 
+    /// The same fold, for which rows are usually this probable.
+    pub fn with_tail(mut self, tail: Tail) -> Self {
+        self.posterior.tail = tail;
+        self
+    }
+
     /// The same fold under another process. Evidence never contains the process, so it stays.
     pub fn under<Q: Process>(self, process: Q) -> Fold<F, Q> {
         let Self { posterior, absorbed, last_birth, next_id, aside } = self;
@@ -290,10 +296,11 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
             }
         }
         self.absorbed.insert(entry.batch);
-        self.posterior.mass += entry.mass;
-        if let Some(median) = entry.familiarity {
-            self.posterior.familiarity = self.posterior.familiarity.after(median, entry.mass);
+        if let Some(told) = &entry.familiarity {
+            self.posterior.familiarity = self.posterior.familiarity.after(told.median, entry.mass);
+            self.posterior.tail.add(&told.densities, self.posterior.mass);
         }
+        self.posterior.mass += entry.mass;
         if self.posterior.pass > 0 {
             self.posterior.mass -= self.give_way(entry.mass);
         }
@@ -324,7 +331,7 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         if !entry.new.is_empty() && self.last_birth > entry.base {
             return Err(Void::Superseded { created: self.last_birth, base: entry.base });
         }
-        if entry.familiarity.is_some_and(|median| !median.is_finite()) {
+        if entry.familiarity.as_ref().is_some_and(|told| !told.is_possible()) {
             return Err(Void::Improper);
         }
         let expected = self.posterior.family.n_features();

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::error::{PriorError, require_len, require_positive, require_some};
 use super::natural::draw_ln_dirichlet;
 use super::{
-    Conjugate, DomainError, DrawNatural, Family, Partition, Predictive, Summary, counts, draw, type_two,
+    Conjugate, DomainError, DrawNatural, Envelope, Family, Partition, Predictive, Summary, counts, draw,
+    type_two,
 };
 use crate::batch::Batch;
 use crate::math::special::{digamma, ln_gamma, ln_gamma_ratio};
@@ -229,5 +230,13 @@ struct BernoulliPredictive {
 impl Predictive for BernoulliPredictive {
     fn ln_density(&self, x: &[f64]) -> f64 {
         self.ln_probabilities.iter().zip(x).map(|(ln, x)| ln[usize::from(*x != 0.0)]).sum()
+    }
+
+    fn envelope(&self, theta: &mut [f64]) -> Envelope {
+        for (out, [zero, one]) in theta[1..].iter_mut().zip(&self.ln_probabilities) {
+            *out = zero - one;
+        }
+        theta[0] = -self.ln_probabilities.iter().map(|[zero, _]| zero).sum::<f64>();
+        Envelope::LINEAR
     }
 }

@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 use super::error::{PriorError, require_positive, require_some};
 use super::natural::draw_ln_dirichlet;
 use super::{
-    Conjugate, DomainError, DrawNatural, Family, Partition, Predictive, Summary, counts, draw, type_two,
+    Conjugate, DomainError, DrawNatural, Envelope, Family, Partition, Predictive, Summary, counts, draw,
+    type_two,
 };
 use crate::batch::Batch;
 use crate::math::special::{digamma, ln_gamma};
@@ -254,5 +255,12 @@ struct CategoricalPredictive {
 impl Predictive for CategoricalPredictive {
     fn ln_density(&self, x: &[f64]) -> f64 {
         self.ln_probabilities.iter().zip(x).map(|(column, x)| column[category_of(*x, column.len())]).sum()
+    }
+
+    fn envelope(&self, theta: &mut [f64]) -> Envelope {
+        for (out, ln) in theta[1..].iter_mut().zip(self.ln_probabilities.iter().flatten()) {
+            *out = -ln;
+        }
+        Envelope::LINEAR
     }
 }

@@ -19,7 +19,8 @@ use super::frame::{PRIOR_SHARE, are_moments, scatter_of};
 use super::student_t::StudentT;
 use super::type_two;
 use super::{
-    Conjugate, DomainError, DrawNatural, EMPTY_COUNT, Family, Frame, Partition, Predictive, Summary, draw,
+    Conjugate, DomainError, DrawNatural, EMPTY_COUNT, Envelope, FEW_ROUNDINGS, Family, Frame, Partition,
+    Predictive, Summary, draw,
 };
 use crate::batch::Batch;
 use crate::math::special::{LN_2PI, digamma, ln_gamma};
@@ -303,13 +304,44 @@ struct DiagonalPredictive {
     ln_scale: f64,
 }
 
-impl Predictive for DiagonalPredictive {
-    fn ln_density(&self, x: &[f64]) -> f64 {
-        let framed = x.iter().zip(self.frame.shift()).zip(self.frame.scale());
-        let columns = self.columns.iter().zip(framed).map(|(column, ((x, shift), scale))| {
-            let centred = (x - shift) / scale - column.mean;
+impl DiagonalPredictive {
+    fn ln_density_framed(&self, framed: impl Iterator<Item = f64>) -> f64 {
+        let columns = self.columns.iter().zip(framed).map(|(column, framed)| {
+            let centred = framed - column.mean;
             column.density.ln_density(centred * centred / column.width)
         });
         columns.sum::<f64>() - self.ln_scale
+    }
+}
+
+impl Predictive for DiagonalPredictive {
+    fn ln_density(&self, x: &[f64]) -> f64 {
+        let framed = x.iter().zip(self.frame.shift()).zip(self.frame.scale());
+        self.ln_density_framed(framed.map(|((x, shift), scale)| (x - shift) / scale))
+    }
+
+    fn ln_density_from(&self, _x: &[f64], features: &[f64]) -> f64 {
+        self.ln_density_framed(features[1..=self.columns.len()].iter().copied())
+    }
+
+    /// Columns are independent: their distances add up, and the heaviest tail counts.
+    fn envelope(&self, theta: &mut [f64]) -> Envelope {
+        let (constant, rest) = theta.split_at_mut(1);
+        let (linear, quadratic) = rest.split_at_mut(self.columns.len());
+        let mut envelope = Envelope {
+            constant: -self.ln_scale,
+            half_power: f64::INFINITY,
+            rounding: FEW_ROUNDINGS,
+            tight: self.columns.len() == 1,
+        };
+        for (column, (linear, quadratic)) in self.columns.iter().zip(linear.iter_mut().zip(quadratic)) {
+            let precision = column.density.half_power() / column.width;
+            *quadratic = precision;
+            *linear = -2.0 * precision * column.mean;
+            constant[0] += precision * column.mean * column.mean;
+            envelope.constant += column.density.ln_constant();
+            envelope.half_power = envelope.half_power.min(column.density.half_power());
+        }
+        envelope
     }
 }

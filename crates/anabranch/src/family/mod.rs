@@ -79,7 +79,48 @@ pub enum Partition {
 pub trait Predictive: Send + Sync {
     /// `log p(x | data of the component)`, exact, in the units of the data.
     fn ln_density(&self, x: &[f64]) -> f64;
+
+    /// The same, of a row whose features `T(x)` are at hand.
+    fn ln_density_from(&self, x: &[f64], _features: &[f64]) -> f64 {
+        self.ln_density(x)
+    }
+
+    /// A bound from above that many rows can be compared with at once; writes its `θ`, as long as `T(x)` and 0 before.
+    fn envelope(&self, theta: &mut [f64]) -> Envelope;
 }
+
+/// A bound from above of a predictive density: a falling function of one product `y = θ · T(x)`.
+///
+/// ```text
+/// log p(x)  ≤  c − h log(1 + y⁺/h)          (c − y where h = ∞)
+/// ```
+///
+/// For a Student t it is the density itself. Bounds of independent columns multiply: `(1 + a/h)^h (1 + b/g)^g ≥ (1 + (a + b)/g)^g` for
+/// positive `a`, `b` and `g ≤ h`, so that `c` and `y` add up and the smallest `h` counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Envelope {
+    /// `c`.
+    pub constant: f64,
+    /// `h`, above 0; infinite for a bound that is linear.
+    pub half_power: f64,
+    /// How far `θ` may be off by rounding, as a share of its length.
+    pub rounding: f64,
+    /// Whether the bound is the density itself.
+    pub tight: bool,
+}
+
+impl Envelope {
+    /// A probability is at most 1.
+    pub(crate) const PROBABILITY: Self =
+        Self { constant: 0.0, half_power: f64::INFINITY, rounding: 0.0, tight: false };
+
+    /// A density that is linear in the features, but for a few roundings.
+    pub(crate) const LINEAR: Self =
+        Self { constant: 0.0, half_power: f64::INFINITY, rounding: FEW_ROUNDINGS, tight: true };
+}
+
+/// Parameters that are sums of products and logarithms are off by less than this share.
+const FEW_ROUNDINGS: f64 = 1e-12;
 
 /// An exponential family with a conjugate prior, as far as its sums go: all that the central posterior, identification
 /// and the engine ask of a component, whatever its data are.

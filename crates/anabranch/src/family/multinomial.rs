@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 use super::error::{PriorError, require_positive, require_some};
 use super::natural::draw_ln_dirichlet;
 use super::{
-    Conjugate, DomainError, DrawNatural, Family, Partition, Predictive, Summary, counts, draw, type_two,
+    Conjugate, DomainError, DrawNatural, Envelope, Family, Partition, Predictive, Summary, counts, draw,
+    type_two,
 };
 use crate::batch::Batch;
 use crate::math::special::{digamma, ln_gamma, ln_gamma_ratio};
@@ -219,5 +220,10 @@ impl Predictive for MultinomialPredictive {
         let ln_columns: f64 =
             columns.map(|(count, &x)| ln_gamma_ratio(*count, x) - counts::ln_factorial(x)).sum();
         ln_columns + counts::ln_factorial(n) - ln_gamma_ratio(self.total, n)
+    }
+
+    /// Not linear in the counts: all that is said is that it is a probability.
+    fn envelope(&self, _theta: &mut [f64]) -> Envelope {
+        Envelope::PROBABILITY
     }
 }

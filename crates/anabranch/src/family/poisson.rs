@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::error::{PriorError, require_len, require_positive, require_some};
 use super::natural::LEAST_LN;
 use super::{
-    Conjugate, DomainError, DrawNatural, Family, Partition, Predictive, Summary, counts, draw, type_two,
+    Conjugate, DomainError, DrawNatural, Envelope, Family, Partition, Predictive, Summary, counts, draw,
+    type_two,
 };
 use crate::batch::Batch;
 use crate::math::special::{digamma, ln_gamma, ln_gamma_ratio};
@@ -229,5 +230,10 @@ impl Predictive for PoissonPredictive {
                     + x * column.ln_each
             })
             .sum()
+    }
+
+    /// Not linear in the counts: all that is said is that it is a probability.
+    fn envelope(&self, _theta: &mut [f64]) -> Envelope {
+        Envelope::PROBABILITY
     }
 }

@@ -11,7 +11,9 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len, require_some};
-use super::{AnyFamily, Conjugate, DomainError, DrawNatural, Family, Partition, Predictive, Summary};
+use super::{
+    AnyFamily, Conjugate, DomainError, DrawNatural, Envelope, Family, Partition, Predictive, Summary,
+};
 use crate::math::cholesky::with_scratch;
 
 /// Columns and the family that describes them.
@@ -161,8 +163,11 @@ impl Family for Product {
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {
-        let blocks =
-            self.parts(stats).map(|(block, part)| (block.columns.clone(), block.family.predictive(part)));
+        let blocks = self.parts(stats).map(|(block, part)| BlockPredictive {
+            columns: block.columns.clone(),
+            n_features: part.len(),
+            predictive: block.family.predictive(part),
+        });
         Box::new(ProductPredictive { blocks: blocks.collect() })
     }
 
@@ -264,17 +269,55 @@ fn column_probabilities(summaries: &[(&Vec<usize>, Summary)], dimensions: usize)
 }
 
 struct ProductPredictive {
-    blocks: Vec<(Vec<usize>, Box<dyn Predictive>)>,
+    blocks: Vec<BlockPredictive>,
+}
+
+struct BlockPredictive {
+    columns: Vec<usize>,
+    /// Features of the block.
+    n_features: usize,
+    predictive: Box<dyn Predictive>,
+}
+
+impl BlockPredictive {
+    fn with_columns<R>(&self, x: &[f64], work: impl FnOnce(&[f64]) -> R) -> R {
+        with_scratch(self.columns.len(), |row| {
+            row.iter_mut().zip(&self.columns).for_each(|(value, column)| *value = x[*column]);
+            work(row)
+        })
+    }
 }
 
 impl Predictive for ProductPredictive {
     fn ln_density(&self, x: &[f64]) -> f64 {
-        let blocks = self.blocks.iter().map(|(columns, predictive)| {
-            with_scratch(columns.len(), |row| {
-                row.iter_mut().zip(columns).for_each(|(value, column)| *value = x[*column]);
-                predictive.ln_density(row)
-            })
-        });
-        blocks.sum()
+        self.blocks.iter().map(|block| block.with_columns(x, |row| block.predictive.ln_density(row))).sum()
+    }
+
+    fn ln_density_from(&self, x: &[f64], features: &[f64]) -> f64 {
+        let mut rest = features;
+        let mut total = 0.0;
+        for block in &self.blocks {
+            let (part, after) = rest.split_at(block.n_features);
+            total += block.with_columns(x, |row| block.predictive.ln_density_from(row, part));
+            rest = after;
+        }
+        total
+    }
+
+    /// Blocks are independent: their distances add up, and the heaviest tail counts. That of a block of probabilities, which
+    /// are at most 1, is not negative either.
+    fn envelope(&self, theta: &mut [f64]) -> Envelope {
+        let mut rest = theta;
+        let mut all = Envelope { tight: self.blocks.len() == 1, ..Envelope::LINEAR };
+        for block in &self.blocks {
+            let (part, after) = rest.split_at_mut(block.n_features);
+            let one = block.predictive.envelope(part);
+            all.constant += one.constant;
+            all.half_power = all.half_power.min(one.half_power);
+            all.rounding = all.rounding.max(one.rounding);
+            all.tight &= one.tight;
+            rest = after;
+        }
+        all
     }
 }

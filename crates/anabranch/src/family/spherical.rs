@@ -21,7 +21,8 @@ use super::frame::{PRIOR_SHARE, are_moments, scatter_of};
 use super::student_t::StudentT;
 use super::type_two;
 use super::{
-    Conjugate, DomainError, DrawNatural, EMPTY_COUNT, Family, Frame, Partition, Predictive, Summary, draw,
+    Conjugate, DomainError, DrawNatural, EMPTY_COUNT, Envelope, FEW_ROUNDINGS, Family, Frame, Partition,
+    Predictive, Summary, draw,
 };
 use crate::batch::Batch;
 use crate::math::special::{LN_2PI, digamma, ln_gamma};
@@ -310,10 +311,30 @@ struct SphericalPredictive {
     density: StudentT,
 }
 
+impl SphericalPredictive {
+    fn ln_density_framed(&self, framed: impl Iterator<Item = f64>) -> f64 {
+        let squares = framed.zip(&self.mean).map(|(value, mean)| (value - mean) * (value - mean));
+        self.density.ln_density(squares.sum::<f64>() / self.width)
+    }
+}
+
 impl Predictive for SphericalPredictive {
     fn ln_density(&self, x: &[f64]) -> f64 {
         let framed = x.iter().zip(self.frame.shift()).zip(self.frame.scale());
-        let centred = framed.zip(&self.mean).map(|(((x, shift), scale), mean)| (x - shift) / scale - mean);
-        self.density.ln_density(centred.map(|v| v * v).sum::<f64>() / self.width)
+        self.ln_density_framed(framed.map(|((x, shift), scale)| (x - shift) / scale))
+    }
+
+    fn ln_density_from(&self, _x: &[f64], features: &[f64]) -> f64 {
+        self.ln_density_framed(features[1..=self.mean.len()].iter().copied())
+    }
+
+    fn envelope(&self, theta: &mut [f64]) -> Envelope {
+        let precision = self.density.half_power() / self.width;
+        let (last, rest) = theta.split_last_mut().expect("the square is a feature");
+        *last = precision;
+        rest[0] = precision * self.mean.iter().map(|m| m * m).sum::<f64>();
+        rest[1..].iter_mut().zip(&self.mean).for_each(|(out, mean)| *out = -2.0 * precision * mean);
+        let (constant, half_power) = (self.density.ln_constant(), self.density.half_power());
+        Envelope { constant, half_power, rounding: FEW_ROUNDINGS, tight: true }
     }
 }

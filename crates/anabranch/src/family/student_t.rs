@@ -24,6 +24,16 @@ impl StudentT {
         Self { ln_constant, half_power: 0.5 * dof + half_d }
     }
 
+    /// `c` of the envelope of this density.
+    pub(crate) fn ln_constant(&self) -> f64 {
+        self.ln_constant
+    }
+
+    /// `(ν + D)/2`, the `h` of the envelope.
+    pub(crate) fn half_power(&self) -> f64 {
+        self.half_power
+    }
+
     /// `log p(x)` at squared distance `q`.
     pub(crate) fn ln_density(&self, q: f64) -> f64 {
         self.ln_constant - self.half_power * q.ln_1p()

@@ -13,7 +13,7 @@
 use std::borrow::Cow;
 
 use super::birth::Births;
-use super::labels::Labels;
+use super::labels::{Labels, MOST};
 use super::merge::Overlapping;
 use super::mixture::Workspace;
 use super::narrow::Scored;
@@ -143,7 +143,22 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         log_sum_exp(&terms.collect::<Vec<_>>())
     }
 
-    fn weight(&self, row: usize) -> f64 {
+    /// The same over all components that are possible for the row, without allocating.
+    pub(super) fn ln_density_of_possible(&self, row: usize) -> f64 {
+        let (family, x) = (self.posterior.family(), self.batch.row(row));
+        let (mut terms, mut used) = ([f64::NEG_INFINITY; MOST], 0);
+        for (ix, _) in self.memory.labels.row(row) {
+            let column = &self.columns[ix];
+            if let Some(known) = column.known {
+                terms[used] =
+                    column.mass.ln() + self.posterior.components()[known].predictive(family).ln_density(x);
+                used += 1;
+            }
+        }
+        log_sum_exp(&terms[..used])
+    }
+
+    pub(super) fn weight(&self, row: usize) -> f64 {
         self.batch.weights().map_or(1.0, |weights| weights[row])
     }
 

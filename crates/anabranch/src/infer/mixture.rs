@@ -34,6 +34,8 @@ pub struct Workspace {
     pub(super) names: Vec<Option<usize>>,
     pub(super) statistics: Vec<LabelStatistics>,
     pub(super) sorted: Vec<f64>,
+    /// Places of the densities of rows, with their weights.
+    pub(super) looked: Vec<(i32, f32)>,
     /// What was possible when rows were looked at again, piece by piece.
     pub(super) possible: Vec<Labels>,
 }

@@ -13,6 +13,7 @@ mod mixture;
 mod model;
 mod narrow;
 mod nearest;
+mod ordinary;
 mod skip;
 mod split;
 mod surprise;
@@ -29,7 +30,7 @@ pub use topics::TopicSettings;
 use serde::{Deserialize, Serialize};
 
 use crate::identify::ComponentId;
-use crate::posterior::Evidence;
+use crate::posterior::{Evidence, Told};
 
 /// What the E-step's product of features and parameters is computed in.
 ///
@@ -92,8 +93,8 @@ pub struct Increment {
     pub base: u64,
     /// Weight of the rows; MASS says that the expected counts add up to it.
     pub mass: f64,
-    /// Median log-density of the rows under that snapshot, up to the base measure, where the model tells one.
-    pub familiarity: Option<f64>,
+    /// How probable the rows are under that snapshot, where the model tells it.
+    pub familiarity: Option<Told>,
     /// Evidence for known components, in the order of their ids.
     pub existing: Vec<(ComponentId, Evidence)>,
     /// Evidence of each new component.

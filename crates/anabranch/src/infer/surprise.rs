@@ -12,8 +12,10 @@
 //! usual, so nothing happens there.
 
 use super::ascent::Ascent;
+use super::ordinary;
 use crate::batch::Batch;
 use crate::family::Family;
+use crate::posterior::Told;
 use crate::process::Process;
 
 /// A minibatch surprises when its share of rows below the usual exceeds one half by this much …
@@ -21,9 +23,9 @@ const EXCESS: f64 = 0.15;
 /// … and by so many standard deviations of chance.
 const DEVIATIONS: f64 = 4.0;
 
-/// The median log-density of the rows under the known components, given an ascent that has just assigned them. `None` when
+/// The median log-density of the rows under the known components and how they are spread, given an ascent that has just assigned them. `None` when
 /// there are none, and in a further pass over the data, whose rows are all familiar.
-pub(super) fn familiarity<F: Family, P: Process>(ascent: &mut Ascent<'_, F, P>) -> Option<f64> {
+pub(super) fn familiarity<F: Family, P: Process>(ascent: &mut Ascent<'_, F, P>) -> Option<Told> {
     if ascent.posterior().pass() > 0 {
         return None;
     }
@@ -35,7 +37,8 @@ pub(super) fn familiarity<F: Family, P: Process>(ascent: &mut Ascent<'_, F, P>) 
     memory.sorted.extend(rows.map(|(_, ln_total)| ln_total));
     let middle = memory.sorted.len() / 2;
     let (_, median, _) = memory.sorted.select_nth_unstable_by(middle, f64::total_cmp);
-    Some(*median - ln_mass).filter(|median| median.is_finite())
+    let median = Some(*median - ln_mass).filter(|median| median.is_finite())?;
+    Some(Told { median, densities: ordinary::of_rows(ascent) })
 }
 
 /// The rows that are explained worse than usual, when they are so many that the stream has changed.

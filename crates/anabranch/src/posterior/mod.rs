@@ -1,20 +1,26 @@
 //! The central posterior as a reader sees it: an immutable snapshot with a version (`q_o` or `q_i` of the paper).
 
+mod answer;
 mod component;
+mod envelope;
 mod familiarity;
 mod features;
 mod predict;
 mod restore;
+mod tail;
 mod topics;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use answer::Answer;
 pub use component::{Component, Evidence, Expectation, Layers};
 pub use familiarity::Familiarity;
 pub use features::{FeaturePredictor, RowFeatures};
-pub use predict::Predictor;
+pub use predict::{Ask, Predictor};
 pub use restore::{Parts, RestoreError};
+pub use tail::{Densities, Tail, Told};
+pub(crate) use tail::{densities, place};
 pub use topics::{Proportions, TopicPredictor, halves};
 
 use crate::family::Conjugate;
@@ -34,6 +40,7 @@ pub struct Posterior<F, P> {
     pub(crate) mass: f64,
     pub(crate) pass: u32,
     pub(crate) familiarity: Familiarity,
+    pub(crate) tail: Tail,
 }
 
 impl<F: Conjugate, P: Process> Posterior<F, P> {
@@ -49,6 +56,7 @@ impl<F: Conjugate, P: Process> Posterior<F, P> {
             mass: 0.0,
             pass: 0,
             familiarity: Familiarity::default(),
+            tail: Tail::default(),
         }
     }
 
@@ -97,6 +105,11 @@ impl<F: Conjugate, P: Process> Posterior<F, P> {
         self.familiarity
     }
 
+    /// How probable rows usually are.
+    pub fn tail(&self) -> &Tail {
+        &self.tail
+    }
+
     /// What the components account for, `Σ_k t_k` unless the process has another law, which MASS says equals
     /// [`Posterior::mass`].
     pub fn expected_mass(&self) -> f64 {
@@ -125,8 +138,9 @@ impl<F: Conjugate, P: Process> Posterior<F, P> {
 
     /// The same components under another process.
     pub(crate) fn under<Q>(self, process: Q) -> Posterior<F, Q> {
-        let Self { version, family, nothing, components, redirects, mass, pass, familiarity, .. } = self;
-        Posterior { version, family, process, nothing, components, redirects, mass, pass, familiarity }
+        let Self { version, family, nothing, components, redirects, mass, pass, familiarity, tail, .. } =
+            self;
+        Posterior { version, family, process, nothing, components, redirects, mass, pass, familiarity, tail }
     }
 
     /// What is true of all components together.

@@ -5,23 +5,76 @@
 //! ```
 //!
 //! with the family's exact posterior predictive; `m_k = t_k` and the mass `α` of a new component come from the process.
+//!
+//! Bounds in single precision ([`super::envelope`]) say which components a row cannot belong to, for a block of rows at a time. The others
+//! are computed exactly, in double precision: labels are those of computing all, and what is left out of a density is a share of less than
+//! `e^−25`.
 
 use std::sync::Arc;
 
+use pulp::{Arch, Simd, WithSimd, bytemuck};
+
 use super::Posterior;
+use super::answer::Answer;
+use super::envelope::{Envelopes, Member};
 use crate::batch::Batch;
 use crate::family::{Family, Predictive};
 use crate::identify::ComponentId;
-use crate::math::log_sum_exp::log_sum_exp;
+use crate::parallel;
 use crate::process::Process;
+
+/// Rows that are compared with all components at a time: few enough for every thread to have some.
+const BLOCK: usize = 96;
+
+/// Bounds that are compared at a time.
+const TOGETHER: usize = 8;
+
+/// Components whose terms together are below the best by more than this many nats change no density.
+const NEGLIGIBLE_NATS: f64 = 25.0;
+
+/// Fewer components are all computed.
+const LEAST_COMPONENTS: usize = 4;
+
+/// The features of a row, whatever the family.
+trait Featured: Send + Sync {
+    fn feature_count(&self) -> usize;
+    fn columns(&self) -> usize;
+    fn write(&self, x: &[f64], out: &mut [f64]);
+}
+
+impl<F: Family> Featured for F {
+    fn feature_count(&self) -> usize {
+        self.n_features()
+    }
+
+    fn columns(&self) -> usize {
+        self.dimensions()
+    }
+
+    fn write(&self, x: &[f64], out: &mut [f64]) {
+        self.features(x, out);
+    }
+}
+
+/// How much is asked of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// The most probable component alone.
+    Label,
+    /// The density, and the probability of every component as well.
+    Everything,
+}
 
 /// The predictive densities of a snapshot, prepared once for many rows.
 pub struct Predictor {
+    family: Arc<dyn Featured>,
     ids: Vec<ComponentId>,
     ln_weights: Vec<f64>,
     predictives: Vec<Arc<dyn Predictive>>,
     ln_weight_new: f64,
     prior: Box<dyn Predictive>,
+    /// Bounds of all components, and of a new one as the last; none where they would say nothing.
+    envelopes: Option<Envelopes>,
 }
 
 impl Predictor {
@@ -30,11 +83,13 @@ impl Predictor {
         let family = posterior.family();
         let process = posterior.process();
         let mut predictor = Self {
+            family: Arc::clone(&posterior.family) as Arc<dyn Featured>,
             ids: Vec::new(),
             ln_weights: Vec::new(),
             predictives: Vec::new(),
             ln_weight_new: 0.0,
             prior: family.predictive(&vec![0.0; family.n_features()]),
+            envelopes: None,
         };
         let new_mass = process.new_mass(posterior.components().iter().map(|c| &c.evidence().labels));
         let mut total = new_mass;
@@ -51,7 +106,40 @@ impl Predictor {
         let ln_total = total.ln();
         predictor.ln_weights.iter_mut().for_each(|w| *w -= ln_total);
         predictor.ln_weight_new = new_mass.ln() - ln_total;
+        predictor.envelopes = predictor.bounds();
         predictor
+    }
+
+    /// The bounds of all components and of a new one.
+    fn bounds(&self) -> Option<Envelopes> {
+        let (f, k) = (self.family.feature_count(), self.ids.len());
+        if k < LEAST_COMPONENTS {
+            return None;
+        }
+        let mut theta = vec![0.0; f * (k + 1)];
+        let envelopes: Vec<_> = theta
+            .chunks_exact_mut(f)
+            .enumerate()
+            .map(|(ix, out)| self.predictive(ix).envelope(out))
+            .collect();
+        let says_something = theta.iter().any(|value| *value != 0.0);
+        says_something.then(|| {
+            let members = theta
+                .chunks_exact(f)
+                .zip(envelopes)
+                .enumerate()
+                .map(|(ix, (theta, envelope))| Member { theta, envelope, ln_weight: self.ln_weight(ix) });
+            Envelopes::new(f, members)
+        })
+    }
+
+    /// Of a component, or of a new one after the last.
+    fn predictive(&self, ix: usize) -> &dyn Predictive {
+        self.predictives.get(ix).map_or(&*self.prior, |predictive| &**predictive)
+    }
+
+    fn ln_weight(&self, ix: usize) -> f64 {
+        self.ln_weights.get(ix).copied().unwrap_or(self.ln_weight_new)
     }
 
     /// Ids of the components, in the order of [`Predictor::responsibilities`].
@@ -59,51 +147,226 @@ impl Predictor {
         &self.ids
     }
 
-    /// Log predictive density of a row.
+    /// Logarithms of the components' weights, in the same order.
+    pub(super) fn ln_weights(&self) -> &[f64] {
+        &self.ln_weights
+    }
+
+    /// Log predictive density of a row. Nothing is allocated once the memory of the thread has grown.
     pub fn ln_density(&self, x: &[f64]) -> f64 {
-        let mut terms = Vec::with_capacity(self.ids.len() + 1);
-        self.ln_density_with(x, &mut terms)
+        self.one(x, Ask::Everything, |answer| answer.ln_density())
     }
 
-    /// Mean log predictive density of the rows (weighted where they are), or `None` when there are none.
-    pub fn mean_ln_density(&self, batch: &Batch) -> Option<f64> {
-        let mut terms = Vec::with_capacity(self.ids.len() + 1);
-        let mut total = 0.0;
-        for (row_ix, row) in batch.rows().enumerate() {
-            total += batch.weights().map_or(1.0, |w| w[row_ix]) * self.ln_density_with(row, &mut terms);
-        }
-        (batch.mass() > 0.0).then(|| total / batch.mass())
-    }
-
-    /// The most probable component of a row; `None` when the model has no component yet.
+    /// The most probable component of a row; `None` when the model has no component yet. Nothing is allocated once the memory
+    /// of the thread has grown.
     pub fn label(&self, x: &[f64]) -> Option<ComponentId> {
-        let mut best: Option<(ComponentId, f64)> = None;
-        for ((id, ln_weight), predictive) in self.ids.iter().zip(&self.ln_weights).zip(&self.predictives) {
-            let score = ln_weight + predictive.ln_density(x);
-            if best.is_none_or(|(_, highest)| score > highest) {
-                best = Some((*id, score));
-            }
-        }
-        best.map(|(id, _)| id)
+        self.one(x, Ask::Label, |answer| answer.label())
     }
 
     /// Probabilities of the existing components for a row, in the order of [`Predictor::ids`]; they sum to 1.
     pub fn responsibilities(&self, x: &[f64], out: &mut Vec<f64>) {
-        out.clear();
-        out.extend(self.ln_weights.iter().zip(&self.predictives).map(|(w, p)| w + p.ln_density(x)));
-        let total = log_sum_exp(out);
-        // Far out, every density underflows to −∞: fall back to the weights instead of 0/0.
-        if total == f64::NEG_INFINITY {
-            out.copy_from_slice(&self.ln_weights);
-        }
-        let total = log_sum_exp(out);
-        out.iter_mut().for_each(|v| *v = (*v - total).exp());
+        out.resize(self.ids.len(), 0.0);
+        self.one(x, Ask::Everything, |answer| answer.probabilities(out));
     }
 
-    fn ln_density_with(&self, x: &[f64], terms: &mut Vec<f64>) -> f64 {
-        terms.clear();
-        terms.extend(self.ln_weights.iter().zip(&self.predictives).map(|(w, p)| w + p.ln_density(x)));
-        terms.push(self.ln_weight_new + self.prior.ln_density(x));
-        log_sum_exp(terms)
+    /// Log predictive density of each row, on this many threads.
+    pub fn ln_densities(&self, rows: &Batch, threads: usize) -> Vec<f64> {
+        self.collect(rows, threads, Ask::Everything, |answer| answer.ln_density())
     }
+
+    /// The most probable component of each row, on this many threads.
+    pub fn labels(&self, rows: &Batch, threads: usize) -> Vec<Option<ComponentId>> {
+        self.collect(rows, threads, Ask::Label, |answer| answer.label())
+    }
+
+    /// Mean log predictive density of the rows (weighted where they are), or `None` when there are none.
+    pub fn mean_ln_density(&self, batch: &Batch) -> Option<f64> {
+        self.mean_ln_density_on(batch, 1)
+    }
+
+    /// The same on this many threads, to the last bit.
+    pub fn mean_ln_density_on(&self, batch: &Batch, threads: usize) -> Option<f64> {
+        let densities = self.ln_densities(batch, threads);
+        let weighted = |(row, density): (usize, f64)| batch.weights().map_or(1.0, |w| w[row]) * density;
+        let total: f64 = densities.into_iter().enumerate().map(weighted).sum();
+        (batch.mass() > 0.0).then(|| total / batch.mass())
+    }
+
+    /// What is made of the answer for each row, in order, on this many threads.
+    pub fn collect<T: Send + Clone + Default>(
+        &self,
+        rows: &Batch,
+        threads: usize,
+        ask: Ask,
+        make: impl Fn(&Answer<'_>) -> T + Sync + Send,
+    ) -> Vec<T> {
+        let mut all = vec![T::default(); rows.n_rows()];
+        let d = self.family.columns();
+        // Threads cost more than a few rows.
+        let threads = if rows.n_rows() > 4 * BLOCK { threads } else { 1 };
+        parallel::on(threads, || {
+            let blocks = rows.values().chunks(BLOCK * d).zip(all.chunks_mut(BLOCK));
+            parallel::each(blocks, 1, |(rows, out)| {
+                self.answer(rows, ask, |row, answer| out[row] = make(answer));
+            });
+        });
+        all
+    }
+
+    /// Calls `look` with the answer for each of these rows, which lie one after the other, in order and on this thread.
+    pub fn answer(&self, rows: &[f64], ask: Ask, mut look: impl FnMut(usize, &Answer<'_>)) {
+        let d = self.family.columns();
+        for (block, rows) in rows.chunks(BLOCK * d).enumerate() {
+            self.block(rows, ask, &mut |row, answer| look(block * BLOCK + row, answer));
+        }
+    }
+
+    fn one<R>(&self, x: &[f64], ask: Ask, make: impl FnOnce(&Answer<'_>) -> R) -> R {
+        let (mut make, mut result) = (Some(make), None);
+        self.block(x, ask, &mut |_, answer| result = make.take().map(|make| make(answer)));
+        result.expect("one row has one answer")
+    }
+
+    /// At most [`BLOCK`] rows.
+    fn block(&self, rows: &[f64], ask: Ask, look: &mut dyn FnMut(usize, &Answer<'_>)) {
+        let (d, f, k) = (self.family.columns(), self.family.feature_count(), self.ids.len());
+        let n = rows.len() / d;
+        let narrow = self.envelopes.as_ref().map_or(0, |all| all.scratch_len(n) + n * all.padded());
+        let places = k + 1;
+        parallel::with_buffer(n * f + narrow.div_ceil(2) + places + places.div_ceil(2), |buffer| {
+            let (features, rest) = buffer.split_at_mut(n * f);
+            let (scores, rest) = rest.split_at_mut(places);
+            let (members, narrow) = rest.split_at_mut(places.div_ceil(2));
+            let members = &mut bytemuck::cast_slice_mut::<f64, u32>(members)[..places];
+            for (x, out) in rows.chunks_exact(d).zip(features.chunks_exact_mut(f)) {
+                self.family.write(x, out);
+            }
+            let features = &*features;
+            let bounds: &[f32] = match &self.envelopes {
+                Some(all) => {
+                    let narrow = bytemuck::cast_slice_mut::<f64, f32>(narrow);
+                    let (scratch, bounds) = narrow.split_at_mut(all.scratch_len(n));
+                    let bounds = &mut bounds[..n * all.padded()];
+                    all.bound(features, scratch, bounds);
+                    &*bounds
+                }
+                None => &[],
+            };
+            let mut work = Row { predictor: self, ask, scores, members, used: 0 };
+            for (ix, (x, features)) in rows.chunks_exact(d).zip(features.chunks_exact(f)).enumerate() {
+                match &self.envelopes {
+                    Some(all) => {
+                        let bounds = &bounds[ix * all.padded()..(ix + 1) * all.padded()];
+                        Arch::new().dispatch(Decide { row: &mut work, x, features, bounds });
+                    }
+                    None => work.all(x, features),
+                }
+                let answer = Answer::new(self, &work.members[..work.used], &work.scores[..work.used]);
+                look(ix, &answer);
+            }
+        });
+    }
+}
+
+/// The components of a row that were computed.
+struct Row<'a> {
+    predictor: &'a Predictor,
+    ask: Ask,
+    scores: &'a mut [f64],
+    members: &'a mut [u32],
+    used: usize,
+}
+
+impl Row<'_> {
+    /// Components in question: a new one has no label.
+    fn len(&self) -> usize {
+        self.predictor.ids.len() + usize::from(self.ask == Ask::Everything)
+    }
+
+    /// How far below the best a component is without consequence.
+    fn window(&self) -> f64 {
+        match self.ask {
+            Ask::Label => 0.0,
+            Ask::Everything => NEGLIGIBLE_NATS + (self.len() as f64).ln(),
+        }
+    }
+
+    #[inline(never)]
+    fn compute(&mut self, ix: usize, x: &[f64], features: &[f64]) -> f64 {
+        let score = self.predictor.ln_weight(ix) + self.predictor.predictive(ix).ln_density_from(x, features);
+        self.scores[self.used] = score;
+        self.members[self.used] = ix as u32;
+        self.used += 1;
+        score
+    }
+
+    /// Computes all components.
+    fn all(&mut self, x: &[f64], features: &[f64]) {
+        self.used = 0;
+        for ix in 0..self.len() {
+            self.compute(ix, x, features);
+        }
+    }
+}
+
+/// Computes what the bounds do not rule out.
+struct Decide<'a, 'b> {
+    row: &'a mut Row<'b>,
+    x: &'a [f64],
+    features: &'a [f64],
+    bounds: &'a [f32],
+}
+
+impl WithSimd for Decide<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let Self { row, x, features, bounds } = self;
+        let k = row.len();
+        let window = row.window();
+        let first = first_of_largest(&bounds[..row.predictor.ids.len()]);
+        row.used = 0;
+        let score = row.compute(first, x, features);
+        let mut cut = below(score - window);
+        for (group, bounds) in bounds[..].as_chunks::<TOGETHER>().0.iter().enumerate() {
+            if bounds.iter().fold(true, |none, bound| none & (*bound < cut)) {
+                continue;
+            }
+            for (ix, bound) in bounds.iter().enumerate() {
+                let ix = group * TOGETHER + ix;
+                // What is not a number rules nothing out.
+                if *bound < cut || ix == first || ix >= k {
+                    continue;
+                }
+                let score = row.compute(ix, x, features);
+                cut = cut.max(below(score - window));
+            }
+        }
+    }
+}
+
+/// A number of single precision that is not above this one.
+#[inline(always)]
+fn below(value: f64) -> f32 {
+    (value - 2.0 * f64::from(f32::EPSILON) * value.abs()) as f32
+}
+
+/// Where the largest is for the first time.
+#[inline(always)]
+fn first_of_largest(values: &[f32]) -> usize {
+    let mut lanes = [f32::NEG_INFINITY; TOGETHER];
+    let (chunks, tail) = values.as_chunks::<TOGETHER>();
+    for chunk in chunks {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane = if *value > *lane { *value } else { *lane };
+        }
+    }
+    let largest = lanes.iter().chain(tail).copied().fold(f32::NEG_INFINITY, f32::max);
+    for (group, chunk) in chunks.iter().enumerate() {
+        if chunk.iter().fold(false, |any, value| any | (*value == largest)) {
+            return group * TOGETHER + chunk.iter().position(|value| *value == largest).unwrap_or(0);
+        }
+    }
+    chunks.len() * TOGETHER + tail.iter().position(|value| *value == largest).unwrap_or(0)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::{Component, Familiarity, Posterior};
+use super::{Component, Familiarity, Posterior, Tail};
 use crate::family::Conjugate;
 use crate::identify::ComponentId;
 use crate::process::Process;
@@ -86,6 +86,7 @@ impl<F: Conjugate, P: Process> Posterior<F, P> {
             mass,
             pass: 0,
             familiarity: Familiarity::default(),
+            tail: Tail::default(),
         };
         posterior.check_redirects()?;
         let sum = posterior.expected_mass();

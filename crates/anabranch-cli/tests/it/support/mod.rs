@@ -111,6 +111,15 @@ impl Run {
         Self::from(child.wait_with_output().unwrap())
     }
 
+    /// The cells of a column of csv without quotes, which must be there.
+    pub(crate) fn column(&self, name: &str) -> Vec<&str> {
+        let mut lines = self.ok().lines();
+        let header = lines.next().expect("csv has a header");
+        let place = header.split(',').position(|other| other == name);
+        let place = place.unwrap_or_else(|| panic!("no column {name} in {header}"));
+        lines.map(|line| line.split(',').nth(place).expect("rows are as long as the header")).collect()
+    }
+
     /// Everything a user sees, for snapshots.
     pub(crate) fn transcript(&self) -> String {
         format!(

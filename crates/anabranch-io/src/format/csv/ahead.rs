@@ -90,6 +90,8 @@ enum Task {
 pub(super) struct Ahead {
     parsers: Vec<Receiver<Piece>>,
     turn: usize,
+    /// A piece that was there when it was asked for.
+    waiting: Option<Piece>,
 }
 
 impl Ahead {
@@ -110,11 +112,25 @@ impl Ahead {
             parsers.push(pieces);
         }
         thread::spawn(move || feed(stream, &to_parsers));
-        Ok(Self { parsers, turn: 0 })
+        Ok(Self { parsers, turn: 0, waiting: None })
+    }
+
+    /// Whether the next piece is there.
+    pub(super) fn is_ready(&mut self) -> bool {
+        if self.waiting.is_none() {
+            self.waiting = self.parsers[self.turn].try_recv().ok();
+            if self.waiting.is_some() {
+                self.turn = (self.turn + 1) % self.parsers.len();
+            }
+        }
+        self.waiting.is_some()
     }
 
     /// The next piece of the stream.
     pub(super) fn next(&mut self) -> Piece {
+        if let Some(piece) = self.waiting.take() {
+            return piece;
+        }
         let from = self.turn;
         self.turn = (self.turn + 1) % self.parsers.len();
         let gone = |_| Piece::Failed(io::Error::other("a thread that parses text has ended"), false);

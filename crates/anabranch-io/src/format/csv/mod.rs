@@ -35,6 +35,8 @@ struct CsvReader {
     held: bool,
     /// Rows seen, good and bad.
     row: u64,
+    /// The last reading ended because the input pauses.
+    paused: bool,
 }
 
 /// Whether text is parsed ahead.
@@ -65,6 +67,7 @@ pub(super) fn open(opened: Opened, options: &ReadOptions) -> Result<Option<Box<d
         picks: Vec::new(),
         held: !has_header,
         row: 0,
+        paused: false,
     })))
 }
 
@@ -196,6 +199,12 @@ impl CsvReader {
         Ok(true)
     }
 
+    /// Whether what comes next would have to be waited for, apart from what is parsed ahead.
+    fn must_wait(&self) -> bool {
+        let here = self.parsed_at < self.parsed.len() || self.held;
+        !here && !matches!(self.ahead, Parsing::Ahead(_)) && !self.records.has_line()
+    }
+
     /// Takes rows that were parsed ahead, up to `target` of them in the sink.
     fn take_parsed(&mut self, target: usize, sink: &mut Sink) {
         let width = self.picks.len();
@@ -217,8 +226,18 @@ impl Reader for CsvReader {
         Ok(())
     }
 
+    fn paused(&self) -> bool {
+        self.paused
+    }
+
     fn read(&mut self, target: usize, sink: &mut Sink) -> Result<(), ReadError> {
+        self.paused = false;
         while sink.rows() < target {
+            let hands_out = sink.hands_out_early() && sink.rows() > 0;
+            if hands_out && self.must_wait() {
+                self.paused = true;
+                break;
+            }
             if self.parsed_at < self.parsed.len() {
                 self.take_parsed(target, sink);
             } else if std::mem::take(&mut self.held) || self.records.advance()? {
@@ -227,6 +246,11 @@ impl Reader for CsvReader {
                 if self.row >= ROWS_ALONE && matches!(self.ahead, Parsing::Later) {
                     self.start_ahead();
                 }
+            } else if let (true, Parsing::Ahead(ahead)) = (hands_out, &mut self.ahead)
+                && !ahead.is_ready()
+            {
+                self.paused = true;
+                break;
             } else if !self.next_piece()? {
                 break;
             }

@@ -86,6 +86,11 @@ impl Records {
         self.lines.replace(stream, lines_before);
     }
 
+    /// Whether the next line is here already, or there is none.
+    pub(super) fn has_line(&self) -> bool {
+        self.quoted.at < self.quoted.pending.len() || self.lines.has_line()
+    }
+
     /// Number of cells of the current record.
     #[inline]
     pub(super) fn len(&self) -> usize {

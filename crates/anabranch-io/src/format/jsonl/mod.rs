@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use row::{Keys, Shape, Slot, read_header, read_line};
 
-use super::{Pick, Reader};
+use super::{Pick, Reader, Role};
 use crate::error::{BadCell, ReadError};
 use crate::input::{Lines, Opened};
 use crate::options::{OnBadRow, ReadOptions};
@@ -28,6 +28,8 @@ struct JsonReader {
     held: bool,
     /// Rows seen, good and bad.
     row: u64,
+    /// The last reading ended because the input pauses.
+    paused: bool,
 }
 
 /// Bad lines that may come before the first good one: more means that this is no JSON.
@@ -47,7 +49,17 @@ pub(super) fn open(opened: Opened, options: &ReadOptions) -> Result<Option<Box<d
             Ok((keys, header)) => {
                 let slots = vec![Slot::default(); header.width()];
                 let picks = Vec::new();
-                let reader = JsonReader { lines, header, keys, slots, picks, early, held: true, row: 0 };
+                let reader = JsonReader {
+                    lines,
+                    header,
+                    keys,
+                    slots,
+                    picks,
+                    early,
+                    held: true,
+                    row: 0,
+                    paused: false,
+                };
                 return Ok(Some(Box::new(reader)));
             }
             Err(problem) if options.on_bad_row == OnBadRow::Skip && early.len() < MAX_EARLY => {
@@ -104,12 +116,13 @@ impl JsonReader {
         for (column, pick) in self.picks.iter().enumerate() {
             let slot = &self.slots[pick.ix];
             let put = match slot {
-                Slot::Missing => Err(Flaw::Missing),
+                Slot::Missing => sink.missing(column),
                 Slot::Number(value) => sink.number(column, *value),
-                Slot::Text(text) if text.is_empty() => Err(Flaw::Missing),
+                Slot::Text(text) if text.is_empty() => sink.missing(column),
                 Slot::Text(text) => sink.label(column, text),
                 Slot::Bool(value) if sink.is_categorical(column) => sink.label(column, &value.to_string()),
                 Slot::Bool(value) => sink.number(column, f64::from(u8::from(*value))),
+                Slot::Nested(what) if pick.role == Role::Kept => sink.label(column, what),
                 Slot::Nested(_) => Err(Flaw::NotANumber),
             };
             if let Err(flaw) = put {
@@ -147,12 +160,21 @@ impl Reader for JsonReader {
         Ok(())
     }
 
+    fn paused(&self) -> bool {
+        self.paused
+    }
+
     fn read(&mut self, target: usize, sink: &mut Sink) -> Result<(), ReadError> {
         while let Some((line, problem)) = self.early.pop_front() {
             self.row += 1;
             sink.reject_row(Place { file: self.lines.file(), row: self.row, line: Some(line) }, problem)?;
         }
+        self.paused = false;
         while sink.rows() < target {
+            if sink.hands_out_early() && sink.rows() > 0 && !self.held && !self.lines.has_line() {
+                self.paused = true;
+                break;
+            }
             if !std::mem::take(&mut self.held) && !next_row(&mut self.lines)? {
                 break;
             }

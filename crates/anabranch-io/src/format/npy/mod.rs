@@ -287,7 +287,7 @@ impl NpyReader {
         for (slot, pick) in self.picks.iter().enumerate() {
             let value = self.piece[start + pick.ix];
             let put = match (pick.role, self.npy.dtype) {
-                (Role::Category, Dtype::Bool) => {
+                (Role::Category | Role::Kept, Dtype::Bool) => {
                     sink.label(slot, if value == 1.0 { "true" } else { "false" })
                 }
                 _ => sink.number(slot, value),
@@ -310,6 +310,10 @@ impl NpyReader {
 impl Reader for NpyReader {
     fn header(&self) -> &Header {
         &self.header
+    }
+
+    fn is_number(&self, _ix: usize) -> bool {
+        self.npy.dtype != Dtype::Bool
     }
 
     fn select(&mut self, picks: &[Pick]) -> Result<(), ReadError> {

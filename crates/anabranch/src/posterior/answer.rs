@@ -1,0 +1,87 @@
+//! What a model says of one row: its component, the probabilities of all, and its density.
+
+use super::predict::Predictor;
+use crate::identify::ComponentId;
+use crate::math::log_sum_exp::log_sum_exp;
+
+/// The answer for one row, made of the components that matter to it.
+pub struct Answer<'a> {
+    predictor: &'a Predictor,
+    /// Components by their place, and one after the last for a new one …
+    members: &'a [u32],
+    /// … with `log weight + log density` of each.
+    scores: &'a [f64],
+}
+
+impl<'a> Answer<'a> {
+    pub(super) fn new(predictor: &'a Predictor, members: &'a [u32], scores: &'a [f64]) -> Self {
+        Self { predictor, members, scores }
+    }
+
+    /// Components that exist, with their scores.
+    fn known(&self) -> impl Iterator<Item = (usize, f64)> {
+        let k = self.predictor.ids().len();
+        let pairs = self.members.iter().zip(self.scores).map(|(ix, score)| (*ix as usize, *score));
+        pairs.filter(move |(ix, _)| *ix < k)
+    }
+
+    /// The place of the most probable component among [`Predictor::ids`]; of equal ones the first.
+    pub fn place(&self) -> Option<usize> {
+        let mut best: Option<(usize, f64)> = None;
+        for (ix, score) in self.known() {
+            if best.is_none_or(|(first, highest)| score > highest || (score == highest && ix < first)) {
+                best = Some((ix, score));
+            }
+        }
+        best.map(|(ix, _)| ix)
+    }
+
+    /// The most probable component; `None` when the model has none yet.
+    pub fn label(&self) -> Option<ComponentId> {
+        self.place().map(|ix| self.predictor.ids()[ix])
+    }
+
+    /// Log predictive density, where it was asked for.
+    pub fn ln_density(&self) -> f64 {
+        log_sum_exp(self.scores)
+    }
+
+    /// `log Σ` over the components that exist.
+    fn ln_known(&self) -> f64 {
+        let max = self.known().map(|(_, score)| score).fold(f64::NEG_INFINITY, f64::max);
+        if !max.is_finite() {
+            return max;
+        }
+        max + self.known().map(|(_, score)| (score - max).exp()).sum::<f64>().ln()
+    }
+
+    /// Writes the probability of each component, in the order of [`Predictor::ids`]; they sum to 1.
+    pub fn probabilities(&self, out: &mut [f64]) {
+        let total = self.ln_known();
+        if total == f64::NEG_INFINITY {
+            // Far out, every density underflows to −∞: the weights are left.
+            let total = log_sum_exp(self.predictor.ln_weights());
+            out.iter_mut().zip(self.predictor.ln_weights()).for_each(|(out, w)| *out = (w - total).exp());
+            return;
+        }
+        out.fill(0.0);
+        self.known().for_each(|(ix, score)| out[ix] = (score - total).exp());
+    }
+
+    /// The most probable components, the most probable first, as places among [`Predictor::ids`] with their
+    /// probabilities: at most `count`, and none that has none.
+    pub fn top(&self, count: usize, out: &mut Vec<(usize, f64)>) {
+        out.clear();
+        let total = self.ln_known();
+        if total == f64::NEG_INFINITY {
+            let weights = self.predictor.ln_weights();
+            let total = log_sum_exp(weights);
+            out.extend(weights.iter().enumerate().map(|(ix, w)| (ix, (w - total).exp())));
+        } else {
+            out.extend(self.known().map(|(ix, score)| (ix, (score - total).exp())));
+        }
+        out.retain(|(_, probability)| *probability > 0.0);
+        out.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        out.truncate(count);
+    }
+}

@@ -1,0 +1,254 @@
+//! How probable rows usually are: a histogram of the log densities of rows, each before it was learned.
+//!
+//! ```text
+//! place of a density    ⌊256 asinh(log p / 4)⌋,     a nat is 64 places near 0 and 256/|log p| far out
+//! tail of a density     (1 + weight of the rows at or below it) / (1 + weight of all)
+//! ```
+//!
+//! Histograms add up, in any order. A density under a model that knows little says little about one that knows more, so that rows
+//! count by the doubling of the data that they came in: those of the last one, and of the one before.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Log densities up to which places are even.
+const EVEN: f64 = 4.0;
+
+/// Places of a factor `e` far out.
+const PLACES: f64 = 256.0;
+
+/// Log densities beyond this size are taken for this one: there are no more than some ten thousand places.
+const LARGEST: f64 = 1e9;
+
+/// The last place on either side.
+const LAST: i32 = 5200;
+
+/// Log densities of some rows: places, ascending, and the weight of the rows at each.
+pub type Densities = Vec<(i32, f32)>;
+
+/// What a minibatch says of its rows before they are learned.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    /// Median log density under the snapshot that it was learned from, up to the base measure.
+    pub median: f64,
+    /// Their log densities.
+    #[serde(skip)]
+    pub densities: Densities,
+}
+
+impl Told {
+    /// A median and no more.
+    pub fn of_median(median: f64) -> Self {
+        Self { median, densities: Vec::new() }
+    }
+
+    /// False for numbers that no minibatch tells.
+    pub(crate) fn is_possible(&self) -> bool {
+        self.median.is_finite() && are_possible(&self.densities)
+    }
+}
+
+/// Ascending places with weights that are positive numbers.
+fn are_possible(densities: &[(i32, f32)]) -> bool {
+    densities.windows(2).all(|pair| pair[0].0 < pair[1].0)
+        && densities.iter().all(|(place, weight)| place.abs() <= LAST && *weight >= 0.0 && weight.is_finite())
+}
+
+/// The place of a log density.
+pub(crate) fn place(ln_density: f64) -> i32 {
+    // What is not a number is as low as can be.
+    let bounded = if ln_density >= -LARGEST { ln_density.min(LARGEST) } else { -LARGEST };
+    (PLACES * (bounded / EVEN).asinh()).floor() as i32
+}
+
+/// Where a place begins.
+fn edge(place: i32) -> f64 {
+    EVEN * (f64::from(place) / PLACES).sinh()
+}
+
+/// Puts densities of rows with their weights together.
+pub(crate) fn densities(rows: &mut [(i32, f32)]) -> Densities {
+    rows.sort_unstable_by_key(|(place, _)| *place);
+    let mut all: Densities = Vec::with_capacity(rows.len());
+    for (place, weight) in rows.iter() {
+        match all.last_mut() {
+            Some((last, sum)) if last == place => *sum += weight,
+            _ => all.push((*place, *weight)),
+        }
+    }
+    all
+}
+
+/// Rows of two doublings of the data.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Doublings {
+    /// Binary logarithm of the data before the rows of `newer`.
+    doubling: u32,
+    older: Vec<(i32, f64)>,
+    newer: Vec<(i32, f64)>,
+}
+
+/// How probable rows usually are. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Doublings", into = "Doublings")]
+pub struct Tail(Arc<Doublings>);
+
+impl From<Doublings> for Tail {
+    fn from(doublings: Doublings) -> Self {
+        Self(Arc::new(doublings))
+    }
+}
+
+impl From<Tail> for Doublings {
+    fn from(tail: Tail) -> Self {
+        Arc::unwrap_or_clone(tail.0)
+    }
+}
+
+impl Tail {
+    /// True when no row has told.
+    pub fn is_empty(&self) -> bool {
+        self.0.older.is_empty() && self.0.newer.is_empty()
+    }
+
+    /// Weight of the rows that count.
+    pub fn mass(&self) -> f64 {
+        self.parts().map(|(_, weight)| weight).sum()
+    }
+
+    fn parts(&self) -> impl Iterator<Item = (i32, f64)> {
+        self.0.older.iter().chain(&self.0.newer).copied()
+    }
+
+    /// The share of ordinary rows that are as unlikely or more.
+    ///
+    /// ```
+    /// use anabranch::posterior::Tail;
+    /// assert_eq!(Tail::default().share_below(-3.0), 1.0, "nothing is known to be unusual");
+    /// ```
+    pub fn share_below(&self, ln_density: f64) -> f64 {
+        let at = place(ln_density);
+        let (mut below, mut total) = (0.0, 0.0);
+        for (place, weight) in self.parts() {
+            total += weight;
+            if place < at {
+                below += weight;
+            } else if place == at {
+                let (from, to) = (edge(place), edge(place + 1));
+                below += weight * ((ln_density - from) / (to - from)).clamp(0.0, 1.0);
+            }
+        }
+        (1.0 + below) / (1.0 + total)
+    }
+
+    /// The lowest log density whose tail is at least this share.
+    pub fn quantile(&self, share: f64) -> f64 {
+        let (mut low, mut high) = (-LARGEST, LARGEST);
+        for _ in 0..100 {
+            let middle = 0.5 * (low + high);
+            (low, high) = if self.share_below(middle) < share { (middle, high) } else { (low, middle) };
+        }
+        high
+    }
+
+    /// After rows with these densities, which came when there were data of this weight.
+    pub(crate) fn add(&mut self, densities: &[(i32, f32)], mass: f64) {
+        if densities.is_empty() {
+            return;
+        }
+        let all = Arc::make_mut(&mut self.0);
+        let doubling = if mass >= 2.0 { mass.log2() as u32 } else { 0 };
+        if doubling > all.doubling {
+            let newer = std::mem::take(&mut all.newer);
+            all.older = if doubling == all.doubling + 1 { newer } else { Vec::new() };
+            all.doubling = doubling;
+        }
+        all.newer = sum(&all.newer, densities);
+    }
+
+    /// False for numbers that no rows have told.
+    pub fn is_possible(&self) -> bool {
+        let possible = |part: &[(i32, f64)]| {
+            part.windows(2).all(|pair| pair[0].0 < pair[1].0)
+                && part
+                    .iter()
+                    .all(|(place, weight)| place.abs() <= LAST && *weight >= 0.0 && weight.is_finite())
+        };
+        possible(&self.0.older) && possible(&self.0.newer)
+    }
+}
+
+/// Both histograms together.
+fn sum(one: &[(i32, f64)], other: &[(i32, f32)]) -> Vec<(i32, f64)> {
+    let mut all = Vec::with_capacity(one.len() + other.len());
+    let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
+    loop {
+        let next = match (one.peek(), other.peek()) {
+            (Some((a, _)), Some((b, _))) => *a.min(b),
+            (Some((a, _)), None) => *a,
+            (None, Some((b, _))) => *b,
+            (None, None) => return all,
+        };
+        let mine = one.next_if(|(place, _)| *place == next).map_or(0.0, |(_, weight)| *weight);
+        let theirs = other.next_if(|(place, _)| *place == next).map_or(0.0, |(_, weight)| f64::from(*weight));
+        all.push((next, mine + theirs));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(values: &[f64]) -> Densities {
+        let mut rows: Vec<(i32, f32)> = values.iter().map(|value| (place(*value), 1.0)).collect();
+        densities(&mut rows)
+    }
+
+    #[test]
+    fn the_tail_is_the_share_of_rows_below() {
+        let values: Vec<f64> = (0..10_000).map(|ix| -50.0 + 0.007 * f64::from(ix)).collect();
+        let mut tail = Tail::default();
+        tail.add(&told(&values), 5.0);
+        for share in [0.001, 0.01, 0.05, 0.5, 0.999] {
+            let at = -50.0 + 70.0 * share;
+            assert!((tail.share_below(at) / share - 1.0).abs() < 0.11, "{share}: {}", tail.share_below(at));
+            assert!((tail.quantile(share) - at).abs() < 0.1, "{share}: {}", tail.quantile(share));
+        }
+        assert_eq!(tail.share_below(f64::NEG_INFINITY), 1.0 / 10_001.0);
+        assert_eq!(tail.share_below(f64::INFINITY), 1.0);
+    }
+
+    #[test]
+    fn histograms_add_up_in_any_order() {
+        let (a, b) = (told(&[-3.0, 4.0, -3.0]), told(&[1e300, -3.0, f64::NEG_INFINITY]));
+        let (mut one, mut other) = (Tail::default(), Tail::default());
+        one.add(&a, 5.0);
+        one.add(&b, 6.0);
+        other.add(&b, 5.0);
+        other.add(&a, 6.0);
+        assert_eq!(one, other);
+        assert_eq!(one.mass(), 6.0);
+        assert!(one.is_possible());
+    }
+
+    #[test]
+    fn rows_count_until_the_data_have_doubled_twice() {
+        let mut tail = Tail::default();
+        for (mass, left) in [(100.0, 1.0), (127.0, 2.0), (128.0, 3.0), (256.0, 2.0), (5000.0, 1.0)] {
+            tail.add(&told(&[-1.0]), mass);
+            assert_eq!(tail.mass(), left, "at {mass}");
+        }
+    }
+
+    #[test]
+    fn every_number_has_a_place() {
+        for value in [0.0, -1e9, 1e9, f64::MAX, f64::NEG_INFINITY, f64::NAN] {
+            assert!(place(value).abs() <= LAST);
+            assert!(value.abs() > 1e8 || (edge(place(value)) <= value && value < edge(place(value) + 1)));
+        }
+        assert!(!are_possible(&[(3, 1.0), (3, 1.0)]) && !are_possible(&[(LAST + 1, 1.0)]));
+        assert!(!are_possible(&[(1, f32::NAN)]) && !are_possible(&[(1, -1.0)]));
+    }
+}
