@@ -312,6 +312,10 @@ impl Family for Gaussian {
         }
     }
 
+    fn is_normal(&self) -> bool {
+        true
+    }
+
     fn embedding_len(&self) -> usize {
         self.dimensions()
     }
