@@ -7,6 +7,7 @@
 use std::io::Write;
 
 use anabranch::batch::Batch;
+use anabranch::clusters::{Clusters, Tree};
 use anabranch::family::{AnyFamily, Frame, Gaussian, NormalInverseWishart};
 use anabranch::infer::PriorChoice;
 use anabranch_io::{Column, OnBadRow, ReadError, Schema, Source};
@@ -61,9 +62,12 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
         resumed: None,
     };
     let finished = run(setup, &args.engine, &output)?;
-    let agreement = agreement_of_rows(finished.posterior(), &test, &labels)?;
-    let outcome = Outcome::new(&finished, &args.engine, Some(agreement));
-    write_report(&folder, "The paper's synthetic stream", &finished, &outcome, Some(truth))?;
+    let tree = Tree::of(finished.posterior());
+    let clusters = Clusters::new(finished.posterior(), &tree, finished.model.provenance.cut);
+    let agreement = agreement_of_rows(finished.posterior(), &clusters, &test, &labels)?;
+    let outcome = Outcome::new(&finished, &clusters, &args.engine, Some(agreement));
+    let title = "The paper's synthetic stream";
+    write_report(&folder, title, &finished, (&tree, &clusters), &outcome, Some(truth))?;
     print_outcome(&outcome, &output)?;
     if !output.json {
         writeln!(

@@ -1,7 +1,9 @@
 //! How well clusters agree with labels that somebody knew.
 
 use anabranch::batch::Batch;
+use anabranch::clusters::Clusters;
 use anabranch::family::{AnyFamily, Family};
+use anabranch::identify::ComponentId;
 use anabranch::metric::Contingency;
 use anabranch::posterior::{Posterior, Predictor};
 use anabranch::process::Process;
@@ -17,16 +19,53 @@ pub struct Agreement {
     pub adjusted_rand: f64,
     /// Mutual information over the mean entropy.
     pub normalized_mutual_information: f64,
+    /// Adjusted Rand index of the clusters.
+    pub clusters_adjusted_rand: f64,
+    /// The same of the clusters.
+    pub clusters_normalized_mutual_information: f64,
+}
+
+/// Rows by component, by cluster and by label.
+struct Tables<'a> {
+    clusters: &'a Clusters,
+    components: Contingency,
+    by_cluster: Contingency,
+}
+
+impl<'a> Tables<'a> {
+    fn new(clusters: &'a Clusters) -> Self {
+        Self { clusters, components: Contingency::default(), by_cluster: Contingency::default() }
+    }
+
+    fn add(&mut self, component: Option<ComponentId>, label: i64) {
+        let name = |id: Option<ComponentId>| id.map_or(u64::MAX, |id| id.0);
+        self.components.add(name(component), label);
+        self.by_cluster.add(name(component.and_then(|id| self.clusters.of(id))), label);
+    }
+
+    fn summarise(&self) -> Result<Agreement, Failure> {
+        let of = |table: &Contingency| Some((table.adjusted_rand()?, table.normalized_mutual_information()?));
+        match (of(&self.components), of(&self.by_cluster)) {
+            (Some((adjusted_rand, normalized_mutual_information)), Some(clusters)) => Ok(Agreement {
+                adjusted_rand,
+                normalized_mutual_information,
+                clusters_adjusted_rand: clusters.0,
+                clusters_normalized_mutual_information: clusters.1,
+            }),
+            _ => Err(Failure::input("no row could be compared with --labels")),
+        }
+    }
 }
 
 /// Labels every row of a source and compares with the true labels, in order.
 pub fn agreement<P: Process>(
     posterior: &Posterior<AnyFamily, P>,
+    clusters: &Clusters,
     source: &mut dyn Source,
     labels: &[i64],
 ) -> Result<Agreement, Failure> {
     let predictor = Predictor::new(posterior);
-    let mut table = Contingency::default();
+    let mut tables = Tables::new(clusters);
     let mut rows = 0_u64;
     while let Some(batch) = source.next_batch(8192)? {
         for row in batch.rows() {
@@ -34,35 +73,27 @@ pub fn agreement<P: Process>(
             rows += 1;
             // A row outside the domain was skipped while fitting and has no cluster.
             if posterior.family().check(row).is_ok() {
-                table.add(predictor.label(row).map_or(u64::MAX, |id| id.0), *label);
+                tables.add(predictor.label(row), *label);
             }
         }
     }
     if rows != labels.len() as u64 {
         return Err(count_mismatch(rows, labels.len()));
     }
-    summarise(&table)
+    tables.summarise()
 }
 
 /// The same for rows in memory.
 pub fn agreement_of_rows<P: Process>(
     posterior: &Posterior<AnyFamily, P>,
+    clusters: &Clusters,
     rows: &Batch,
     labels: &[i64],
 ) -> Result<Agreement, Failure> {
     let predictor = Predictor::new(posterior);
-    let mut table = Contingency::default();
+    let mut tables = Tables::new(clusters);
     for (row, label) in rows.rows().zip(labels) {
-        table.add(predictor.label(row).map_or(u64::MAX, |id| id.0), *label);
+        tables.add(predictor.label(row), *label);
     }
-    summarise(&table)
-}
-
-fn summarise(table: &Contingency) -> Result<Agreement, Failure> {
-    match (table.adjusted_rand(), table.normalized_mutual_information()) {
-        (Some(adjusted_rand), Some(normalized_mutual_information)) => {
-            Ok(Agreement { adjusted_rand, normalized_mutual_information })
-        }
-        _ => Err(Failure::input("no row could be compared with --labels")),
-    }
+    tables.summarise()
 }

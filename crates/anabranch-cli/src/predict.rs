@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufWriter, Write};
 
 use anabranch::batch::Batch;
+use anabranch::clusters::Clusters;
 use anabranch::diagnose::Worst;
 use anabranch::identify::ComponentId;
 use anabranch::posterior::Predictor;
@@ -34,6 +35,10 @@ pub fn command(args: &PredictArgs) -> Result<(), Failure> {
     let mut filter =
         DomainFilter::new(&args.inputs, Some(posterior.family().clone()), names, options.on_bad_row);
     let predictor = Predictor::new(posterior);
+    let clusters = match args.proba || args.score || args.worst.is_some() {
+        true => Clusters::default(),
+        false => Clusters::of_snapshot(posterior, model.provenance.cut),
+    };
     let mut out = BufWriter::new(std::io::stdout().lock());
     if !args.json {
         writeln!(out, "{}", header(args, &predictor))?;
@@ -44,7 +49,7 @@ pub fn command(args: &PredictArgs) -> Result<(), Failure> {
         let batch = filter.filter(batch)?;
         match &mut worst {
             Some(worst) => worst.look_at(&predictor, &batch),
-            None => print_batch(args, &predictor, &batch, &mut probabilities, &mut out)?,
+            None => print_batch(args, (&predictor, &clusters), &batch, &mut probabilities, &mut out)?,
         }
     }
     if let Some(worst) = worst {
@@ -66,13 +71,13 @@ fn header(args: &PredictArgs, predictor: &Predictor) -> String {
     } else if args.score {
         "log_density".to_owned()
     } else {
-        "component".to_owned()
+        "component,cluster".to_owned()
     }
 }
 
 fn print_batch(
     args: &PredictArgs,
-    predictor: &Predictor,
+    (predictor, clusters): (&Predictor, &Clusters),
     batch: &Batch,
     probabilities: &mut Vec<f64>,
     out: &mut impl Write,
@@ -98,11 +103,18 @@ fn print_batch(
             }
             continue;
         }
-        let label = predictor.label(row).map_or_else(String::new, |id| id.to_string());
+        let component = predictor.label(row);
+        let cluster = component.and_then(|id| clusters.of(id));
         match args.json {
-            true if label.is_empty() => writeln!(out, "{{\"component\":null}}")?,
-            true => writeln!(out, "{{\"component\":{label}}}")?,
-            false => writeln!(out, "{label}")?,
+            true => {
+                let [component, cluster] = [component, cluster].map(|id| serde_json::json!(id));
+                writeln!(out, "{{\"component\":{component},\"cluster\":{cluster}}}")?;
+            }
+            false => {
+                let [component, cluster] =
+                    [component, cluster].map(|id| id.map_or_else(String::new, |id| id.to_string()));
+                writeln!(out, "{component},{cluster}")?;
+            }
         }
     }
     Ok(())

@@ -11,6 +11,7 @@ mod trace;
 mod watch;
 
 use anabranch::batch::Batch;
+use anabranch::clusters::{Clusters, Tree};
 use anabranch::posterior::Predictor;
 use anabranch_io::labels::read_labels;
 use anabranch_io::{ReadOptions, Schema};
@@ -129,14 +130,16 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         let test = read_test(test, &options, &schema, filter)?;
         finished.test_log_likelihood = Predictor::new(finished.posterior()).mean_ln_density(&test);
     }
+    let tree = Tree::of(finished.posterior());
+    let clusters = Clusters::new(finished.posterior(), &tree, finished.model.provenance.cut);
     let agreement = match labels {
-        Some(labels) => Some(agree_with_labels(args, &options, &finished, &labels)?),
+        Some(labels) => Some(agree_with_labels(args, &options, &finished, &clusters, &labels)?),
         None => None,
     };
-    let outcome = Outcome::new(&finished, &args.engine, agreement);
+    let outcome = Outcome::new(&finished, &clusters, &args.engine, agreement);
     if let Some(folder) = &args.output.report {
         let title = format!("Clusters of {}", args.inputs.join(", "));
-        write_report(folder, &title, &finished, &outcome, None)?;
+        write_report(folder, &title, &finished, (&tree, &clusters), &outcome, None)?;
     }
     print_outcome(&outcome, &args.output)
 }
@@ -200,12 +203,13 @@ fn agree_with_labels(
     args: &FitArgs,
     options: &ReadOptions,
     finished: &Finished,
+    clusters: &Clusters,
     labels: &[i64],
 ) -> Result<Agreement, Failure> {
     let schema = finished.model.provenance.schema.clone();
     let options = ReadOptions { expect: Some(schema), columns: None, ..options.clone() };
     let mut source = reading::open_inputs(&args.inputs, &options)?;
-    agreement(finished.posterior(), source.as_mut(), labels)
+    agreement(finished.posterior(), clusters, source.as_mut(), labels)
 }
 
 /// What a source is called in messages about rows that differ in number.

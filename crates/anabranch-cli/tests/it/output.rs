@@ -57,7 +57,8 @@ fn json_lines_say_the_same_as_csv() {
     let csv = sandbox.run(&["predict", "model", "rows.csv"]);
     let json = sandbox.run(&["predict", "model", "rows.csv", "--json"]);
     let objects = json.ok().lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    let labels: Vec<String> = objects.map(|object| object["component"].to_string()).collect();
+    let labels: Vec<String> =
+        objects.map(|object| format!("{},{}", object["component"], object["cluster"])).collect();
     assert_eq!(labels, column(csv.ok()));
 }
 
@@ -164,7 +165,8 @@ fn the_worst_rows_are_those_with_the_lowest_scores() {
     assert_eq!(found, sorted[..5]);
     assert_eq!(rows[0][0], "42");
     let labels = sandbox.run(&["predict", "model", "odd.csv"]);
-    assert!(rows.iter().all(|row| row[2] == column(labels.ok())[row[0].parse::<usize>().unwrap() - 1]));
+    let component = |row: &str| column(labels.ok())[row.parse::<usize>().unwrap() - 1].split(',').next();
+    assert!(rows.iter().all(|row| Some(row[2]) == component(row[0])));
     let json = sandbox.run(&["predict", "model", "odd.csv", "--worst", "1", "--json"]);
     let object: serde_json::Value = serde_json::from_str(json.ok()).unwrap();
     assert_eq!(object["row"], 42);
