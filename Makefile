@@ -130,6 +130,11 @@ DATA ?=
 bench-quality: $(BENCH)/installed ## Measure the quality of fits next to scikit-learn, and write docs/quality.md
 	$(BENCH)/bin/python bench/quality.py --write --fresh $(if $(DATA),--data $(DATA))
 
+.PHONY: bench-clusters
+bench-clusters: $(BENCH)/installed ## Measure clusters of any shape next to scikit-learn, and write docs/clusters-measured.md (DATA=DIR)
+	$(CARGO) build --release --locked --bin anabranch
+	$(BENCH)/bin/python bench/clusters.py --write $(if $(DATA),--data $(DATA))
+
 .PHONY: bench-topics
 bench-topics: $(BENCH)/installed ## Measure topics next to tomotopy, gensim and scikit-learn, and write docs/topics.md (DATA=DIR)
 	$(CARGO) build --release --locked --bin anabranch

@@ -208,9 +208,46 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
     def predict(self, X):
         """Label each row with its most probable component: a position in ``component_ids_`` and ``means_``.
 
-        Positions may change when the model learns more; ``component_ids_[labels]`` never change their meaning.
+        Positions may change when the model learns more; ``component_ids_[labels]`` never change their meaning. With
+        ``labels="clusters"`` it is ``predict_clusters``.
         """
+        if _one_of("labels", self.labels, ("components", "clusters")) == "clusters":
+            return self.predict_clusters(X)
+        return self._predict_components(X)
+
+    def _predict_components(self, X):
         return self._engine_of(X).predict(self._query(X), self._threads())
+
+    def predict_clusters(self, X, N=None, *, valley=None, min_size=None, noise=False):
+        """Label each row with its cluster: components that no valley of the density parts are one, whatever its shape.
+
+        The parameters are those of :meth:`cluster_labels`, and so are the names.
+        """
+        positions = self._predict_components(X)
+        return self.cluster_labels(N, valley=valley, min_size=min_size, noise=noise)[positions]
+
+    def cluster_labels(self, N=None, *, valley=None, min_size=None, noise=False):
+        """The cluster of each component, in the order of ``component_ids_``.
+
+        A cluster is named after its oldest component, and keeps that name as the stream goes on.
+
+        Parameters
+        ----------
+        N : int, optional
+            As many clusters. By default valleys count that are deep for the rows there are, or those that the model file
+            says (``anabranch clusters MODEL --keep``).
+        valley : float, optional
+            Two groups are one cluster while the pass between them is at least this part of the lower of their peaks.
+        min_size : float, optional
+            Clusters with fewer rows belong to the one over their highest pass; by default 10, or 0 with ``N``.
+        noise : bool, default=False
+            Clusters that are too small get the label -1 instead.
+        """
+        self._attribute("ids", "cluster_labels")
+        count = None if N is None else _whole("N", N, 1)
+        valley = None if valley is None else _number("valley", valley)
+        min_size = None if min_size is None else _number("min_size", min_size)
+        return self._engine.clusters(count, valley, min_size, bool(noise))
 
     def predict_proba(self, X):
         """Probability of each component for each row, in the order of ``component_ids_``."""
@@ -322,6 +359,23 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
     def n_components_(self):
         """Number of components: a result, not a parameter."""
         return len(self._attribute("ids", "n_components_"))
+
+    @property
+    def n_clusters_(self):
+        """Number of clusters, as ``cluster_labels()`` cuts them."""
+        return len(np.unique(self.cluster_labels()))
+
+    @property
+    def cluster_tree_(self):
+        """How components join, as a dict of arrays.
+
+        ``component_ids``, ``counts``, ``heights`` (log density at the mean, under the highest peak) and ``peaks`` (uphill of it)
+        of the leaves; ``joins`` of two leaves each, ``passes`` (log density where they meet) and ``slopes`` (True where no
+        valley lies between them), slopes first and then from the highest pass down; ``measure``: ``"density"``, or
+        ``"overlap"`` for families whose rows are no points of a space.
+        """
+        self._attribute("ids", "cluster_tree_")
+        return self._engine.cluster_tree()
 
     @property
     def n_samples_seen_(self):

@@ -44,10 +44,15 @@ class DPMixture(StreamingMixture):
         1 shows a progress bar.
     callback : callable, optional
         Called with an :class:`anabranch.Event` after each minibatch. Raise ``StopIteration`` in it to end the fit there.
+    labels : {"components", "clusters"}, default="components"
+        What ``predict`` and ``fit_predict`` return: components, or clusters of any shape, as ``predict_clusters``.
 
     Attributes
     ----------
     n_components_ : int
+    n_clusters_ : int
+    cluster_tree_ : dict
+        How components join to clusters.
     alpha_ : float
         The concentration, as given or learned.
     component_ids_ : array of shape (n_components_,)
@@ -106,6 +111,7 @@ class DPMixture(StreamingMixture):
         n_jobs=None,
         verbose=0,
         callback=None,
+        labels="components",
     ):
         self.alpha = alpha
         self.family = family
@@ -124,6 +130,7 @@ class DPMixture(StreamingMixture):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.callback = callback
+        self.labels = labels
 
 
 class PYMixture(DPMixture):
@@ -179,6 +186,7 @@ class PYMixture(DPMixture):
         n_jobs=None,
         verbose=0,
         callback=None,
+        labels="components",
     ):
         super().__init__(
             alpha,
@@ -198,6 +206,7 @@ class PYMixture(DPMixture):
             n_jobs=n_jobs,
             verbose=verbose,
             callback=callback,
+            labels=labels,
         )
         self.discount = discount
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use anabranch::clusters::Rule;
 use anabranch::identify::Identification;
 use anabranch_io::model::{Model, Provenance};
 use anabranch_io::wire::{Delivery, coordinates};
@@ -257,6 +258,30 @@ impl Engine {
         self.view(py)?.attributes(py)
     }
 
+    /// The cluster of each component by name, −1 for noise.
+    #[pyo3(signature = (count=None, valley=None, min_size=None, noise=false))]
+    fn clusters<'py>(
+        &self,
+        py: Python<'py>,
+        count: Option<usize>,
+        valley: Option<f64>,
+        min_size: Option<f64>,
+        noise: bool,
+    ) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let rule = match (count, valley) {
+            (Some(_), Some(_)) => return Err(Fault::input("give N or valley, not both").into()),
+            (Some(n), None) => Some(Rule::Count(n)),
+            (None, Some(part)) => Some(Rule::Valley(part)),
+            (None, None) => None,
+        };
+        Ok(PyArray1::from_vec(py, self.view(py)?.clusters(py, rule, min_size, noise)?))
+    }
+
+    /// The tree of the clusters as arrays.
+    fn cluster_tree<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.view(py)?.cluster_tree(py)
+    }
+
     /// The bytes of the model file.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         Ok(PyBytes::new(py, &self.model(py)?.to_bytes()))
@@ -434,13 +459,13 @@ impl Engine {
             State::Empty => return Err(nothing().into()),
             State::Learning { centre, provenance } => {
                 let snapshot = centre.as_ref().ok_or_else(nothing)?.snapshot();
-                return Ok(Arc::new(View::new(snapshot, provenance.schema.clone())));
+                return Ok(Arc::new(View::new(snapshot, provenance.schema.clone(), provenance.cut)));
             }
         };
         let version = (learned.rows_seen(), learned.tally.rows);
         let whole = self.whole(py, learned)?;
         let snapshot = whole.centre.as_ref().ok_or_else(nothing)?.snapshot();
-        let view = Arc::new(View::new(snapshot, whole.schema));
+        let view = Arc::new(View::new(snapshot, whole.schema, whole.cut));
         if let State::Idle(learned, kept) = &mut *self.lock() {
             // Kept only if nobody has learned meanwhile.
             if (learned.rows_seen(), learned.tally.rows) == version {

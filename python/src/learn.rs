@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anabranch::central::{BatchSet, Central, Memory};
+use anabranch::clusters::Cut;
 use anabranch::engine::{self, Event, Flow, Observer};
 use anabranch::family::AnyFamily;
 use anabranch::process::AnyProcess;
@@ -45,6 +46,8 @@ pub struct Learned {
     pub tally: Tally,
     /// Minibatches that the model had when it was read from a file: the run that wrote it has ended.
     pub ended: u64,
+    /// How its clusters are cut, as the model file said.
+    pub cut: Cut,
 }
 
 /// Counts over minibatches.
@@ -102,6 +105,7 @@ impl Learned {
             taken: BatchSet::default(),
             tally: Tally::default(),
             ended: 0,
+            cut: Cut::default(),
         }
     }
 
@@ -125,6 +129,7 @@ impl Learned {
             },
             centre: Some(Arc::new(Central::from_fold(fold).with_memory(memory))),
             ended: 0,
+            cut: provenance.cut,
         }
     }
 
@@ -145,6 +150,7 @@ impl Learned {
             matchings: self.tally.matchings,
             conflicts: self.tally.conflicts,
             algorithm: "sda".into(),
+            cut: self.cut,
         }
     }
 

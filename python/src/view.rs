@@ -1,7 +1,8 @@
 //! A finished model as Python looks at it: predictions for many rows, arrays of parameters, draws.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use anabranch::clusters::{Clusters, Cut, Leaf, Measure, Rule, Tree};
 use anabranch::family::{AnyFamily, Conjugate, Family};
 use anabranch::identify::ComponentId;
 use anabranch::posterior::{Ask, Component, Posterior, Predictor};
@@ -27,6 +28,8 @@ pub struct View {
     posterior: Arc<Posterior<AnyFamily, AnyProcess>>,
     predictor: Predictor,
     schema: Schema,
+    cut: Cut,
+    tree: OnceLock<Tree>,
 }
 
 /// Rows that were drawn, and the positions of their components.
@@ -47,9 +50,60 @@ pub enum Wanted {
 
 impl View {
     /// Prepares every component.
-    pub fn new(posterior: Arc<Posterior<AnyFamily, AnyProcess>>, schema: Schema) -> Self {
+    pub fn new(posterior: Arc<Posterior<AnyFamily, AnyProcess>>, schema: Schema, cut: Cut) -> Self {
         let predictor = Predictor::new(&posterior);
-        Self { posterior, predictor, schema }
+        Self { posterior, predictor, schema, cut, tree: OnceLock::new() }
+    }
+
+    fn tree(&self, py: Python<'_>) -> &Tree {
+        match self.tree.get() {
+            Some(tree) => tree,
+            None => {
+                let made = py.detach(|| Tree::of(&self.posterior));
+                self.tree.get_or_init(|| made)
+            }
+        }
+    }
+
+    /// The cluster of each component, in the order of every array, by name; −1 is noise. Without a word about how to cut, as the
+    /// model says.
+    pub fn clusters(
+        &self,
+        py: Python<'_>,
+        rule: Option<Rule>,
+        min_size: Option<f64>,
+        noise: bool,
+    ) -> Result<Vec<i64>, Fault> {
+        let cut = match (rule, min_size, noise) {
+            (None, None, false) => self.cut,
+            (rule, ..) => Cut { rule: rule.unwrap_or_default(), min_size, noise },
+        };
+        let cut = cut.checked().map_err(Fault::input)?;
+        let clusters = Clusters::new(&self.posterior, self.tree(py), cut);
+        let name = |id: &ComponentId| clusters.of(*id).map_or(-1, |name| name.0 as i64);
+        Ok(self.predictor.ids().iter().map(name).collect())
+    }
+
+    /// The tree as arrays: leaves with their heights, and joins of leaves from the highest pass down.
+    pub fn cluster_tree<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let tree = self.tree(py);
+        let found = PyDict::new(py);
+        let leaves =
+            |value: fn(&Leaf) -> f64| PyArray1::from_vec(py, tree.leaves.iter().map(value).collect());
+        let ids = tree.leaves.iter().map(|leaf| leaf.component.0 as i64).collect();
+        found.set_item("component_ids", PyArray1::from_vec(py, ids))?;
+        found.set_item("counts", leaves(|leaf| leaf.rows))?;
+        found.set_item("heights", leaves(|leaf| leaf.height))?;
+        found.set_item("peaks", leaves(|leaf| leaf.peak))?;
+        let joins = tree.joins.iter().flat_map(|join| [join.left as i64, join.right as i64]).collect();
+        found.set_item("joins", PyArray1::from_vec(py, joins).reshape([tree.joins.len(), 2])?)?;
+        let passes = tree.joins.iter().map(|join| join.height).collect();
+        found.set_item("passes", PyArray1::from_vec(py, passes))?;
+        let slopes = tree.joins.iter().map(|join| join.slope).collect();
+        found.set_item("slopes", PyArray1::from_vec(py, slopes))?;
+        let measure = if tree.measure == Measure::Density { "density" } else { "overlap" };
+        found.set_item("measure", measure)?;
+        Ok(found)
     }
 
     /// Numbers that are predicted for one row.

@@ -40,6 +40,7 @@ fn ellipse(id: u64, numbers: &mut Numbers) -> EllipseData {
     let correlation = 1.6 * numbers.uniform() - 0.8;
     EllipseData {
         id,
+        cluster: None,
         // Shares that fall like a power of the rank, as those of a Dirichlet process do.
         weight: 0.02 * 0.96f64.powi(id as i32) + 0.0002,
         mean: [100.0 * numbers.uniform() - 50.0, 100.0 * numbers.uniform() - 50.0],
@@ -71,6 +72,8 @@ fn report(ellipses: Vec<EllipseData>, numbers: &mut Numbers) -> ReportData {
         sizes,
         trace: trace(numbers),
         reference_log_likelihood: Some(-7.62),
+        clusters: Vec::new(),
+        tree: None,
         column_names: vec!["longitude".into(), "latitude".into()],
         doubts: Some(Doubts {
             label_certainty: Some(0.93),
@@ -88,6 +91,7 @@ fn report(ellipses: Vec<EllipseData>, numbers: &mut Numbers) -> ReportData {
 fn one_column(numbers: &mut Numbers) -> ReportData {
     let ellipse = |id: u64| EllipseData {
         id,
+        cluster: None,
         weight: 0.4 / (1 << id) as f64 + 0.045,
         mean: [10.0 * id as f64, 0.0],
         covariance: [4.0 + id as f64, 0.0, 1.0],

@@ -31,6 +31,8 @@ pub enum Command {
     Predict(PredictArgs),
     /// Show what a model has learned
     Inspect(InspectArgs),
+    /// Show the clusters of a model: components that no valley of the density parts
+    Clusters(ClustersArgs),
     /// Draw rows from a model
     Sample(SampleArgs),
     /// Print a completion script for a shell
@@ -815,6 +817,41 @@ pub struct InspectArgs {
     /// Compare with another model of the same columns, such as a fit with another seed: do both label rows alike?
     #[arg(long, value_name = "OTHER")]
     pub against: Option<PathBuf>,
+}
+
+/// `anabranch clusters`
+#[derive(Args, Debug)]
+pub struct ClustersArgs {
+    /// A model written by `fit --out`
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+    /// Two groups are one cluster while the pass between them is at least this part of the lower of their peaks
+    #[arg(long, value_name = "PART", conflicts_with = "count")]
+    pub valley: Option<f64>,
+    /// As many clusters
+    #[arg(long, value_name = "N")]
+    pub count: Option<usize>,
+    /// Clusters with fewer rows belong to the one over their highest pass; 10, or 0 with --count
+    #[arg(long, value_name = "ROWS")]
+    pub min_size: Option<f64>,
+    /// Clusters that are too small are noise instead
+    #[arg(long)]
+    pub noise: bool,
+    /// Store this way of cutting in the model, for `predict`, `inspect` and Python; without other flags the usual one
+    #[arg(long)]
+    pub keep: bool,
+    /// What became of the clusters of this earlier model of the same stream
+    #[arg(long, value_name = "EARLIER")]
+    pub since: Option<PathBuf>,
+    /// Show at which heights components and clusters join
+    #[arg(long)]
+    pub tree: bool,
+    /// Print everything as one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Clusters to show, the largest first
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    pub top: usize,
 }
 
 /// `anabranch sample`

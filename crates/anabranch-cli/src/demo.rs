@@ -7,6 +7,7 @@
 use std::io::Write;
 
 use anabranch::batch::Batch;
+use anabranch::clusters::{Clusters, Tree};
 use anabranch::family::{AnyFamily, Frame, Gaussian, NormalInverseWishart};
 use anabranch::infer::PriorChoice;
 use anabranch_io::{Column, OnBadRow, ReadError, Schema, Source};
@@ -62,9 +63,13 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
     };
     let mut finished = run(setup, &args.engine, &output)?;
     let mut tried = std::mem::take(&mut finished.tried);
-    let agreement = agreement_of_rows(finished.posterior(), &test, &labels, args.engine.parallelism().0)?;
-    let outcome = Outcome::new(&finished, &args.engine, Some(agreement));
-    tried.note(write_report(&folder, "The paper's synthetic stream", &finished, &outcome, Some(truth)));
+    let tree = Tree::of(finished.posterior());
+    let clusters = Clusters::new(finished.posterior(), &tree, finished.model.provenance.cut);
+    let threads = args.engine.parallelism().0;
+    let agreement = agreement_of_rows(finished.posterior(), &clusters, &test, &labels, threads)?;
+    let outcome = Outcome::new(&finished, &clusters, &args.engine, Some(agreement));
+    let title = "The paper's synthetic stream";
+    tried.note(write_report(&folder, title, &finished, (&tree, &clusters), &outcome, Some(truth)));
     tried.done()?;
     print_outcome(&outcome, &output)?;
     if !output.json {

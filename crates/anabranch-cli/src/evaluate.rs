@@ -1,7 +1,9 @@
 //! How well clusters agree with labels that somebody knew.
 
 use anabranch::batch::Batch;
+use anabranch::clusters::Clusters;
 use anabranch::family::{AnyFamily, Family};
+use anabranch::identify::ComponentId;
 use anabranch::metric::Contingency;
 use anabranch::posterior::{Posterior, Predictor};
 use anabranch::process::Process;
@@ -20,17 +22,60 @@ pub struct Agreement {
     pub adjusted_rand: f64,
     /// Mutual information over the mean entropy.
     pub normalized_mutual_information: f64,
+    /// Adjusted Rand index of the clusters.
+    pub clusters_adjusted_rand: f64,
+    /// The same of the clusters.
+    pub clusters_normalized_mutual_information: f64,
+}
+
+/// Rows by component, by cluster and by label.
+struct Tables<'a> {
+    clusters: &'a Clusters,
+    components: Contingency,
+    by_cluster: Contingency,
+}
+
+impl<'a> Tables<'a> {
+    fn new(clusters: &'a Clusters) -> Self {
+        Self { clusters, components: Contingency::default(), by_cluster: Contingency::default() }
+    }
+
+    fn add(&mut self, component: Option<ComponentId>, label: i64) {
+        let name = |id: Option<ComponentId>| id.map_or(u64::MAX, |id| id.0);
+        self.components.add(name(component), label);
+        self.by_cluster.add(name(component.and_then(|id| self.clusters.of(id))), label);
+    }
+
+    fn add_rows(&mut self, predictor: &Predictor, rows: &Batch, labels: &[i64], threads: usize) {
+        for (component, label) in predictor.labels(rows, threads).into_iter().zip(labels) {
+            self.add(component, *label);
+        }
+    }
+
+    fn summarise(&self) -> Result<Agreement, Failure> {
+        let of = |table: &Contingency| Some((table.adjusted_rand()?, table.normalized_mutual_information()?));
+        match (of(&self.components), of(&self.by_cluster)) {
+            (Some((adjusted_rand, normalized_mutual_information)), Some(clusters)) => Ok(Agreement {
+                adjusted_rand,
+                normalized_mutual_information,
+                clusters_adjusted_rand: clusters.0,
+                clusters_normalized_mutual_information: clusters.1,
+            }),
+            _ => Err(Failure::input("no row could be compared with --labels")),
+        }
+    }
 }
 
 /// Labels every row of a source and compares with the true labels, in order.
 pub fn agreement<P: Process>(
     posterior: &Posterior<AnyFamily, P>,
+    clusters: &Clusters,
     source: &mut dyn Source,
     labels: &[i64],
     threads: usize,
 ) -> Result<Agreement, Failure> {
     let predictor = Predictor::new(posterior);
-    let mut table = Contingency::default();
+    let mut tables = Tables::new(clusters);
     let mut rows = 0_u64;
     while let Some(batch) = source.next_batch(ROWS_AT_ONCE)? {
         let mut good = Vec::with_capacity(batch.values().len());
@@ -45,37 +90,24 @@ pub fn agreement<P: Process>(
             }
         }
         let good = Batch::new(batch.dimensions(), good).map_err(Failure::input)?;
-        add(&mut table, &predictor, &good, &known, threads);
+        tables.add_rows(&predictor, &good, &known, threads);
     }
     if rows != labels.len() as u64 {
         return Err(count_mismatch(rows, labels.len()));
     }
-    summarise(&table)
+    tables.summarise()
 }
 
 /// The same for rows in memory.
 pub fn agreement_of_rows<P: Process>(
     posterior: &Posterior<AnyFamily, P>,
+    clusters: &Clusters,
     rows: &Batch,
     labels: &[i64],
     threads: usize,
 ) -> Result<Agreement, Failure> {
-    let mut table = Contingency::default();
-    add(&mut table, &Predictor::new(posterior), rows, labels, threads);
-    summarise(&table)
-}
-
-fn add(table: &mut Contingency, predictor: &Predictor, rows: &Batch, labels: &[i64], threads: usize) {
-    for (component, label) in predictor.labels(rows, threads).into_iter().zip(labels) {
-        table.add(component.map_or(u64::MAX, |id| id.0), *label);
+    let mut tables = Tables::new(clusters);
+    tables.add_rows(&Predictor::new(posterior), rows, labels, threads);
     }
-}
-
-fn summarise(table: &Contingency) -> Result<Agreement, Failure> {
-    match (table.adjusted_rand(), table.normalized_mutual_information()) {
-        (Some(adjusted_rand), Some(normalized_mutual_information)) => {
-            Ok(Agreement { adjusted_rand, normalized_mutual_information })
-        }
-        _ => Err(Failure::input("no row could be compared with --labels")),
-    }
+    tables.summarise()
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use anabranch::clusters::{Cluster, Clusters};
 use anabranch::diagnose::{ComponentDiagnosis, compare};
 use anabranch::family::{AnyFamily, Conjugate, Family, Summary};
 use anabranch::posterior::Component;
@@ -43,6 +44,8 @@ struct Inspection {
     categories: Vec<Option<Vec<String>>>,
     redirects: Vec<(u64, u64)>,
     doubts: Doubts,
+    /// The largest first.
+    clusters: Vec<Cluster>,
     #[serde(skip_serializing_if = "Option::is_none")]
     comparison: Option<Against>,
     components: Vec<Row>,
@@ -72,6 +75,7 @@ struct Against {
 #[derive(Serialize)]
 struct Row {
     id: u64,
+    cluster: Option<u64>,
     count: f64,
     weight: f64,
     certainty: Option<f64>,
@@ -103,6 +107,7 @@ fn inspect(model: &Model) -> Result<Inspection, Failure> {
     let (posterior, provenance) = (model.fold.posterior(), &model.provenance);
     let mut components: Vec<&Component> = posterior.components().iter().map(|c| &**c).collect();
     components.sort_by(|a, b| b.expected_count().total_cmp(&a.expected_count()).then(a.id().cmp(&b.id())));
+    let clusters = Clusters::of_snapshot(posterior, provenance.cut);
     let mass = posterior.expected_mass();
     let diagnosis = diagnose(posterior);
     let diagnosed = |component: &Component| -> Option<&ComponentDiagnosis> {
@@ -129,11 +134,13 @@ fn inspect(model: &Model) -> Result<Inspection, Failure> {
         categories: provenance.schema.columns.iter().map(|column| column.categories.clone()).collect(),
         redirects: posterior.redirects().iter().map(|(from, into)| (from.0, into.0)).collect(),
         doubts: Doubts::from(&diagnosis),
+        clusters: clusters.clusters().to_vec(),
         comparison: None,
         components: components
             .iter()
             .map(|component| Row {
                 id: component.id().0,
+                cluster: clusters.of(component.id()).map(|name| name.0),
                 count: component.expected_count(),
                 weight: component.expected_count() / mass.max(f64::MIN_POSITIVE),
                 certainty: diagnosed(component).and_then(|found| found.certainty),
@@ -210,9 +217,10 @@ const COLUMNS_SHOWN: usize = 6;
 fn print_table(inspection: &Inspection, top: usize, out: &mut impl Write) -> Result<(), Failure> {
     writeln!(
         out,
-        "{}, {} ({} with at least one row), {} family{}{}",
+        "{}, {} in {} ({} with at least one row), {} family{}{}",
         counted(inspection.observations, "row"),
         counted(inspection.components.len() as u64, "component"),
+        counted(inspection.clusters.iter().filter(|cluster| !cluster.noise).count() as u64, "cluster"),
         grouped(inspection.effective_components as f64),
         inspection.family,
         parameter(inspection, "alpha", inspection.alpha),
@@ -222,16 +230,27 @@ fn print_table(inspection: &Inspection, top: usize, out: &mut impl Write) -> Res
         writeln!(out, "prior: kappa {}, {} degrees of freedom", significant(kappa, 3), significant(dof, 3))?;
     }
     let columns = inspection.columns.len().min(COLUMNS_SHOWN);
-    let mut head = vec!["id".to_owned(), "rows".to_owned(), "share".to_owned()];
+    let mut head = ["cluster", "id", "rows", "share"].map(str::to_owned).to_vec();
     head.extend(inspection.columns[..columns].iter().cloned());
     let mut lines = vec![head];
-    for row in inspection.components.iter().take(top) {
-        let mut line =
-            vec![row.id.to_string(), grouped(row.count.round()), format!("{:.1} %", 100.0 * row.weight)];
+    // Those of the largest cluster first, and in a cluster the largest.
+    let mut rows: Vec<&Row> = inspection.components.iter().collect();
+    let place = |row: &Row| {
+        let own = |cluster: &Cluster| row.cluster == Some(cluster.name.0);
+        inspection.clusters.iter().position(own).unwrap_or(usize::MAX)
+    };
+    rows.sort_by_cached_key(|row| place(row));
+    for row in rows.into_iter().take(top) {
+        let mut line = vec![
+            row.cluster.map_or_else(|| "–".to_owned(), |name| name.to_string()),
+            row.id.to_string(),
+            grouped(row.count.round()),
+            format!("{:.1} %", 100.0 * row.weight),
+        ];
         line.extend((0..columns).map(|column| cell(inspection, &row.summary, column)));
         lines.push(line);
     }
-    let mut prior = vec!["prior".to_owned(), String::new(), String::new()];
+    let mut prior = vec![String::new(), "prior".to_owned(), String::new(), String::new()];
     prior.extend((0..columns).map(|column| cell(inspection, &inspection.prior_summary.summary, column)));
     lines.push(prior);
     let n_cells = lines[0].len();

@@ -2,6 +2,7 @@
 
 pub mod args;
 pub mod cluster;
+mod clusters;
 mod demo;
 pub mod doubts;
 mod engine;
@@ -54,6 +55,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Fit(args) => fit::command(args),
         Command::Predict(args) => predict::command(args),
         Command::Inspect(args) => inspect::command(args),
+        Command::Clusters(args) => clusters::command(args),
         Command::Sample(args) => sample::command(args),
         Command::Completions(args) => {
             // The generator panics when it cannot write, so it writes to memory.

@@ -122,6 +122,7 @@ fn provenance() -> Provenance {
         matchings: 0,
         conflicts: 0,
         algorithm: "sda".into(),
+        cut: Default::default(),
     }
 }
 

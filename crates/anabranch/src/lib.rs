@@ -67,6 +67,7 @@
 //! | [`identify`] | which new component of a worker is which new component of the centre? |
 //! | [`central`] | in which order do increments join, and which of them count? |
 //! | [`engine`] | who runs when? |
+//! | [`clusters`] | which components are parts of one hill of the density? |
 //! | [`diagnose`] | what is doubtful about a posterior? |
 //! | [`metric`] | how well does a clustering agree with known labels? |
 //! | [`math`] | what is computed in the innermost loops? |
@@ -94,6 +95,7 @@
 
 pub mod batch;
 pub mod central;
+pub mod clusters;
 pub mod diagnose;
 pub mod documents;
 pub mod engine;

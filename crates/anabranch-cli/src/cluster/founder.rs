@@ -93,6 +93,7 @@ impl FirstModel {
             matchings: 0,
             conflicts: 0,
             algorithm: "sda".into(),
+            cut: Default::default(),
         };
         let first = ids.first().copied().unwrap_or(BatchId(0));
         let Ok(_) = engine::bootstrap(&central, &mut Once(Some((first, rows))), &config, &mut ());

@@ -163,6 +163,7 @@ impl Run<'_> {
             matchings: 0,
             conflicts: 0,
             algorithm: "sda".into(),
+            cut: Default::default(),
         };
         let central: Centre = match resumed {
             Some((model, memory, reading)) => {

@@ -11,6 +11,7 @@ mod trace;
 mod watch;
 
 use anabranch::batch::Batch;
+use anabranch::clusters::{Clusters, Tree};
 use anabranch::posterior::Predictor;
 use anabranch_io::labels::read_labels;
 use anabranch_io::model::Model;
@@ -132,12 +133,14 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         }
     }
     let mut tried = std::mem::take(&mut finished.tried);
+    let tree = Tree::of(finished.posterior());
+    let clusters = Clusters::new(finished.posterior(), &tree, finished.model.provenance.cut);
     let agreement =
-        labels.and_then(|labels| tried.note(agree_with_labels(args, &options, &finished, &labels)));
-    let outcome = Outcome::new(&finished, &args.engine, agreement);
+        labels.and_then(|labels| tried.note(agree_with_labels(args, &options, &finished, &clusters, &labels)));
+    let outcome = Outcome::new(&finished, &clusters, &args.engine, agreement);
     if let Some(folder) = &args.output.report {
         let title = format!("Clusters of {}", args.inputs.join(", "));
-        tried.note(write_report(folder, &title, &finished, &outcome, None));
+        tried.note(write_report(folder, &title, &finished, (&tree, &clusters), &outcome, None));
     }
     tried.done()?;
     print_outcome(&outcome, &args.output)
@@ -202,12 +205,13 @@ fn agree_with_labels(
     args: &FitArgs,
     options: &ReadOptions,
     finished: &Finished,
+    clusters: &Clusters,
     labels: &[i64],
 ) -> Result<Agreement, Failure> {
     let schema = finished.model.provenance.schema.clone();
     let options = ReadOptions { expect: Some(schema), columns: None, ..options.clone() };
     let mut source = reading::open_inputs(&args.inputs, &options)?;
-    agreement(finished.posterior(), source.as_mut(), labels, args.engine.parallelism().0)
+    agreement(finished.posterior(), clusters, source.as_mut(), labels, args.engine.parallelism().0)
 }
 
 /// What a source is called in messages about rows that differ in number.

@@ -1,5 +1,6 @@
 //! The result of a fit as one JSON object; the names of its fields are a contract.
 
+use anabranch::clusters::Clusters;
 use anabranch::family::Family;
 use serde::Serialize;
 
@@ -20,6 +21,8 @@ pub struct Outcome {
     pub components: usize,
     /// Components with an expected count of at least 1.
     pub effective_components: usize,
+    /// Clusters: groups of components that no valley parts.
+    pub clusters: usize,
     /// Sum of the expected counts.
     pub mass: f64,
     /// Seconds of the fit, reading included, evaluation and reports not.
@@ -46,6 +49,10 @@ pub struct Outcome {
     pub adjusted_rand: Option<f64>,
     /// Agreement with the true labels.
     pub normalized_mutual_information: Option<f64>,
+    /// Agreement of the clusters with the true labels.
+    pub clusters_adjusted_rand: Option<f64>,
+    /// Agreement of the clusters with the true labels.
+    pub clusters_normalized_mutual_information: Option<f64>,
     /// The most memory held.
     pub peak_rss_bytes: Option<u64>,
     /// Threads that inferred.
@@ -72,7 +79,12 @@ pub struct Outcome {
 
 impl Outcome {
     /// Collects the figures of a finished run.
-    pub fn new(finished: &Finished, args: &EngineArgs, agreement: Option<Agreement>) -> Self {
+    pub fn new(
+        finished: &Finished,
+        clusters: &Clusters,
+        args: &EngineArgs,
+        agreement: Option<Agreement>,
+    ) -> Self {
         let (posterior, provenance) = (finished.posterior(), &finished.model.provenance);
         let (threads, workers) = args.parallelism();
         Self {
@@ -80,6 +92,7 @@ impl Outcome {
             dimensions: posterior.family().dimensions(),
             components: posterior.components().len(),
             effective_components: posterior.effective_components(),
+            clusters: clusters.len(),
             mass: posterior.expected_mass(),
             seconds: finished.seconds,
             cpu_seconds: finished.cpu_seconds,
@@ -93,6 +106,9 @@ impl Outcome {
             test_log_likelihood: finished.test_log_likelihood,
             adjusted_rand: agreement.map(|a| a.adjusted_rand),
             normalized_mutual_information: agreement.map(|a| a.normalized_mutual_information),
+            clusters_adjusted_rand: agreement.map(|a| a.clusters_adjusted_rand),
+            clusters_normalized_mutual_information: agreement
+                .map(|a| a.clusters_normalized_mutual_information),
             peak_rss_bytes: peak_rss_bytes(),
             threads,
             workers,

@@ -134,6 +134,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         matchings: 0,
         conflicts: 0,
         algorithm: setup.method.name().into(),
+        cut: Default::default(),
     };
     let absorbed_before = setup.resumed.as_ref().map_or(0, |(model, ..)| model.fold.absorbed().len());
     let central = match setup.resumed {

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use anabranch::clusters::{Clusters, Tree, differences};
 use anabranch::diagnose::Worst;
 use anabranch::family::Family;
 use anabranch::posterior::{Ask, Predictor};
@@ -15,7 +16,8 @@ use crate::failure::Failure;
 use crate::picture::{counted, grouped, significant};
 use crate::printing::{Effort, print_json, print_places};
 use crate::report::{
-    BadRow, ComponentRow, Covariance, EllipseData, Projection, ReportData, ReportFiles, ScatterData, write,
+    BadRow, ClusterRow, ComponentRow, Covariance, EllipseData, Projection, ReportData, ReportFiles,
+    ScatterData, TreeData, write,
 };
 
 /// Prints the outcome as JSON or as a few lines.
@@ -26,10 +28,11 @@ pub fn print_outcome(outcome: &Outcome, output: &OutputArgs) -> Result<(), Failu
     }
     writeln!(
         out,
-        "{} × {} → {} ({} with at least one row), {} family",
+        "{} × {} → {} in {} ({} with at least one row), {} family",
         counted(outcome.observations, "row"),
         counted(outcome.dimensions as u64, "column"),
         counted(outcome.components as u64, "component"),
+        counted(outcome.clusters as u64, "cluster"),
         grouped(outcome.effective_components as f64),
         outcome.family
     )?;
@@ -51,7 +54,15 @@ pub fn print_outcome(outcome: &Outcome, output: &OutputArgs) -> Result<(), Failu
     if let (Some(rand), Some(nmi)) = (outcome.adjusted_rand, outcome.normalized_mutual_information) {
         writeln!(
             out,
-            "agreement with the labels: adjusted Rand {rand:.4}, normalized mutual information {nmi:.4}"
+            "agreement of the components with the labels: adjusted Rand {rand:.4}, normalized mutual information {nmi:.4}"
+        )?;
+    }
+    if let (Some(rand), Some(nmi)) =
+        (outcome.clusters_adjusted_rand, outcome.clusters_normalized_mutual_information)
+    {
+        writeln!(
+            out,
+            "agreement of the clusters with the labels: adjusted Rand {rand:.4}, normalized mutual information {nmi:.4}"
         )?;
     }
     print_places(&mut out, output)
@@ -62,6 +73,7 @@ pub fn write_report(
     folder: &Path,
     title: &str,
     finished: &Finished,
+    (tree, clusters): (&Tree, &Clusters),
     outcome: &Outcome,
     reference: Option<f64>,
 ) -> Result<ReportFiles, Failure> {
@@ -70,7 +82,7 @@ pub fn write_report(
     let mut components: Vec<_> = posterior.components().iter().collect();
     components.sort_by(|a, b| b.expected_count().total_cmp(&a.expected_count()));
     let names: Vec<String> = finished.model.provenance.schema.names().map(str::to_owned).collect();
-    let (points, ellipses) = plane(finished, &names);
+    let (points, ellipses) = plane(finished, clusters, &names);
     let table = components
         .iter()
         .map(|component| {
@@ -101,6 +113,8 @@ pub fn write_report(
         trace: finished.trace.rows().to_vec(),
         reference_log_likelihood: reference,
         component_table: table,
+        clusters: cluster_rows(finished, clusters),
+        tree: Some(TreeData::new(tree, clusters)),
         column_names: names,
         doubts: Some(Doubts::from(&diagnose(posterior))),
         worst_rows: worst_rows(finished),
@@ -109,10 +123,33 @@ pub fn write_report(
     Ok(write(folder, &data)?)
 }
 
+/// Columns that the report names for each cluster.
+const DIFFERENCES: usize = 5;
+
+fn cluster_rows(finished: &Finished, clusters: &Clusters) -> Vec<ClusterRow> {
+    let posterior = finished.posterior();
+    let total = posterior.mass().max(f64::MIN_POSITIVE);
+    let all = differences(posterior, clusters);
+    let row = |(cluster, mut columns): (&anabranch::clusters::Cluster, Vec<_>)| {
+        columns.truncate(DIFFERENCES);
+        ClusterRow {
+            name: cluster.name.0,
+            rows: cluster.rows,
+            weight: cluster.rows / total,
+            components: cluster.components.len(),
+            valley: cluster.valley,
+            noise: cluster.noise,
+            differences: columns,
+        }
+    };
+    clusters.clusters().iter().zip(all).map(row).collect()
+}
+
 fn facts(outcome: &Outcome) -> Vec<(String, String)> {
     let mut facts = vec![
         ("rows".to_owned(), grouped(outcome.observations as f64)),
         ("components".to_owned(), grouped(outcome.components as f64)),
+        ("clusters".to_owned(), grouped(outcome.clusters as f64)),
         ("minibatches".to_owned(), grouped(outcome.minibatches as f64)),
         ("matchings".to_owned(), grouped(outcome.matchings as f64)),
         ("seconds".to_owned(), significant(outcome.seconds, 3)),
@@ -122,6 +159,9 @@ fn facts(outcome: &Outcome) -> Vec<(String, String)> {
     }
     if let Some(rand) = outcome.adjusted_rand {
         facts.push(("adjusted Rand".to_owned(), format!("{rand:.3}")));
+    }
+    if let Some(rand) = outcome.clusters_adjusted_rand {
+        facts.push(("adjusted Rand of clusters".to_owned(), format!("{rand:.3}")));
     }
     facts
 }
@@ -159,7 +199,11 @@ fn worst_rows(finished: &Finished) -> Vec<BadRow> {
 }
 
 /// The sampled rows and the components in the plane of the two leading directions.
-fn plane(finished: &Finished, names: &[String]) -> (Option<ScatterData>, Vec<EllipseData>) {
+fn plane(
+    finished: &Finished,
+    clusters: &Clusters,
+    names: &[String],
+) -> (Option<ScatterData>, Vec<EllipseData>) {
     let posterior = finished.posterior();
     let dimensions = posterior.family().dimensions();
     let Some(sample) = &finished.sample else { return (None, Vec::new()) };
@@ -168,7 +212,9 @@ fn plane(finished: &Finished, names: &[String]) -> (Option<ScatterData>, Vec<Ell
     let [x_label, y_label] = projection.labels(names);
     let mut points = ScatterData { x_label, y_label, ..ScatterData::default() };
     predictor.answer(sample.values(), Ask::Label, |_, answer| {
-        points.component.push(answer.label().map(|id| id.0));
+        let component = answer.label();
+        points.component.push(component.map(|id| id.0));
+        points.cluster.push(component.and_then(|id| clusters.of(id)).map(|id| id.0));
     });
     for row in sample.values().chunks_exact(dimensions) {
         let [x, y] = projection.point(row);
@@ -187,6 +233,7 @@ fn plane(finished: &Finished, names: &[String]) -> (Option<ScatterData>, Vec<Ell
         };
         EllipseData {
             id: component.id().0,
+            cluster: clusters.of(component.id()).map(|id| id.0),
             weight: component.expected_count() / total,
             mean: projection.point(&summary.mean),
             covariance,

@@ -47,7 +47,7 @@ pub fn command(args: &PredictArgs) -> Result<(), Failure> {
     };
     let source = open_inputs(&args.inputs, &options)?;
     let style = style(args)?;
-    let question = Question::new(args, &predictor, posterior.tail(), style.format)?;
+    let question = Question::new(args, &predictor, &model, style.format)?;
     let kept = source.kept_columns().len();
     let fields = question.fields(source.kept_columns());
     let path = args.out.as_ref().map_or_else(String::new, |path| path.display().to_string());

@@ -1,6 +1,9 @@
 //! The columns of the answers: which there are, and what stands in them. A further one is a further line of `fields` and of `block`.
 
+use anabranch::clusters::Clusters;
+use anabranch::identify::ComponentId;
 use anabranch::posterior::{Answer, Ask, Predictor, Tail};
+use anabranch_io::model::Model;
 use anabranch_io::table::{Block, Field, Kind, Values, short};
 use anabranch_io::{Format, KeptColumn, Rows};
 
@@ -19,6 +22,8 @@ pub struct Question {
     ids: Vec<u64>,
     json: bool,
     numbered: bool,
+    /// Where components are told with their clusters.
+    clusters: Option<Clusters>,
 }
 
 /// What is known of a row.
@@ -37,9 +42,11 @@ impl Question {
     pub fn new(
         args: &PredictArgs,
         predictor: &Predictor,
-        usual: &Tail,
+        model: &Model,
         format: Format,
     ) -> Result<Self, Failure> {
+        let posterior = model.fold.posterior();
+        let usual = posterior.tail();
         let flag_below = args.flag_below.map(|share| share.0);
         if (args.tail || flag_below.is_some()) && usual.is_empty() {
             let flag = if args.tail { "--tail" } else { "--flag-below" };
@@ -60,6 +67,8 @@ impl Question {
             ids,
             json,
             numbered,
+            clusters: (format != Format::Npy && args.worst.is_none())
+                .then(|| Clusters::of_snapshot(posterior, model.provenance.cut)),
         })
     }
 
@@ -73,6 +82,9 @@ impl Question {
             Field::new(&column.name, if column.is_number { Kind::Number } else { Kind::Text })
         }));
         fields.push(Field::new("component", Kind::Integer));
+        if self.clusters.is_some() {
+            fields.push(Field::new("cluster", Kind::Integer));
+        }
         if self.score {
             fields.push(Field::new("log_density", Kind::Number));
         }
@@ -151,6 +163,9 @@ impl Question {
         }
         columns.extend(rows.kept.into_iter().map(Values::Cells));
         columns.push(integers(&|known| known.component));
+        if let Some(clusters) = &self.clusters {
+            columns.push(integers(&|known| clusters.of(ComponentId(known.component?)).map(|id| id.0)));
+        }
         if self.score {
             columns.push(numbers(&|known| Some(known.ln_density)));
         }

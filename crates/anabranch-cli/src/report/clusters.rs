@@ -23,9 +23,9 @@ pub(super) fn figure(data: &ReportData) -> Figure {
     let points = data.points.as_ref().unwrap_or(&nothing);
     let largest = largest_first(&data.ellipses);
     if points.y.is_empty() && !points.x.is_empty() {
-        line(points, &largest)
+        line(points, &largest, data.clusters.len())
     } else {
-        plane(points, &largest, data.ellipses.len())
+        plane(points, &largest, (data.ellipses.len(), data.clusters.len()))
     }
 }
 
@@ -54,17 +54,21 @@ fn apart<'a, 'b>(rows: &[(f64, f64, Option<u64>)], largest: &'b [&'a EllipseData
     &largest[..n.min(largest.len())]
 }
 
-fn plane_subtitle(n_components: usize, drawn: usize) -> String {
+fn plane_subtitle(n_components: usize, n_clusters: usize, drawn: usize) -> String {
     if drawn == n_components {
-        return subtitle(n_components);
+        return subtitle(n_components, n_clusters);
     }
     format!(
-        "{} components; the {drawn} largest are drawn, so that they can be told apart.",
+        "{} components in {n_clusters} clusters; the {drawn} largest are drawn, so that they can be told apart.",
         grouped(n_components as f64)
     )
 }
 
-fn plane(points: &ScatterData, largest: &[&EllipseData], n_components: usize) -> Figure {
+fn plane(
+    points: &ScatterData,
+    largest: &[&EllipseData],
+    (n_components, n_clusters): (usize, usize),
+) -> Figure {
     let shown = sample(points);
     let largest = apart(&shown, largest);
     let mut layers = vec![Layer::Scatter { dots: by_colour(&shown), radius: 1.4 }];
@@ -72,15 +76,15 @@ fn plane(points: &ScatterData, largest: &[&EllipseData], n_components: usize) ->
     layers.extend(largest.iter().map(|e| Layer::Ellipse {
         mean: e.mean,
         covariance: e.covariance,
-        colour: component_colour(e.id),
+        colour: colour_of(e),
     }));
-    layers.extend(largest.iter().take(LABELLED).map(|e| label(e, e.mean[1])));
+    layers.extend(first_of_each(largest).into_iter().take(LABELLED).map(|e| label(e, e.mean[1])));
     Figure {
         name: "clusters".to_owned(),
-        title: "Where the components lie".to_owned(),
-        subtitle: plane_subtitle(n_components, largest.len()),
+        title: "Where the clusters lie".to_owned(),
+        subtitle: plane_subtitle(n_components, n_clusters, largest.len()),
         description: format!(
-            "Scatter of {} rows coloured by component, with {} component ellipses at two standard deviations.",
+            "Scatter of {} rows coloured by cluster, with {} component ellipses at two standard deviations.",
             grouped(shown.len() as f64),
             largest.len()
         ),
@@ -96,28 +100,44 @@ fn plane(points: &ScatterData, largest: &[&EllipseData], n_components: usize) ->
     }
 }
 
-fn label(ellipse: &EllipseData, y: f64) -> Layer {
-    let colour = component_colour(ellipse.id).towards(Colour::INK, 0.55);
-    Layer::Label { at: (ellipse.mean[0], y), text: ellipse.id.to_string(), colour }
+/// The colour of a component: that of its cluster.
+fn colour_of(ellipse: &EllipseData) -> Colour {
+    component_colour(ellipse.cluster.unwrap_or(ellipse.id))
 }
 
-fn subtitle(components: usize) -> String {
-    match components {
-        0 => "No component has been found yet.".to_owned(),
-        1 => "One component.".to_owned(),
-        n if n <= LABELLED => format!("{n} components, each with its id."),
-        n => format!(
-            "{} components; the {LABELLED} largest carry their id where there is room.",
+/// The largest component of each cluster; all where there are no clusters.
+fn first_of_each<'a>(largest: &[&'a EllipseData]) -> Vec<&'a EllipseData> {
+    let mut seen = std::collections::BTreeSet::new();
+    largest.iter().copied().filter(|e| e.cluster.is_none_or(|cluster| seen.insert(cluster))).collect()
+}
+
+fn label(ellipse: &EllipseData, y: f64) -> Layer {
+    let colour = colour_of(ellipse).towards(Colour::INK, 0.55);
+    Layer::Label { at: (ellipse.mean[0], y), text: ellipse.cluster.unwrap_or(ellipse.id).to_string(), colour }
+}
+
+fn subtitle(components: usize, clusters: usize) -> String {
+    match (components, clusters) {
+        (0, _) => "No component has been found yet.".to_owned(),
+        (1, _) => "One component.".to_owned(),
+        (n, 0) => format!("{} components.", grouped(n as f64)),
+        (n, 1) => format!("{} components in one cluster.", grouped(n as f64)),
+        (n, m) if m <= LABELLED => {
+            format!("{} components in {m} clusters, each with its name.", grouped(n as f64))
+        }
+        (n, m) => format!(
+            "{} components in {m} clusters; the {LABELLED} largest carry their name where there is room.",
             grouped(n as f64)
         ),
     }
 }
 
-/// Every n-th row, spread over the whole sample, with its component.
+/// Every n-th row, spread over the whole sample, with its cluster (its component, where nobody looked for clusters).
 fn sample(points: &ScatterData) -> Vec<(f64, f64, Option<u64>)> {
     let n_rows = points.x.len().min(points.y.len());
     let stride = n_rows.div_ceil(MOST_POINTS).max(1);
-    let row = |ix: usize| (points.x[ix], points.y[ix], points.component.get(ix).copied().flatten());
+    let groups = if points.cluster.is_empty() { &points.component } else { &points.cluster };
+    let row = |ix: usize| (points.x[ix], points.y[ix], groups.get(ix).copied().flatten());
     (0..n_rows).step_by(stride).map(row).filter(|(x, y, _)| x.is_finite() && y.is_finite()).collect()
 }
 
@@ -133,11 +153,11 @@ fn by_colour(rows: &[(f64, f64, Option<u64>)]) -> Vec<Dots> {
 fn plane_legend(rows: &[(f64, f64, Option<u64>)]) -> Vec<LegendEntry> {
     let entry = |mark, colour, text: &str| LegendEntry { mark, colour, text: text.to_owned() };
     let mut legend = vec![
-        entry(LegendMark::Dot, component_colour(0), "row, in the colour of its component"),
+        entry(LegendMark::Dot, component_colour(0), "row, in the colour of its cluster"),
         entry(LegendMark::Ring, component_colour(0), "component at 2 standard deviations"),
     ];
     if rows.iter().any(|row| row.2.is_none()) {
-        legend.push(entry(LegendMark::Dot, Colour::UNASSIGNED, "row without a component"));
+        legend.push(entry(LegendMark::Dot, Colour::UNASSIGNED, "row without a cluster"));
     }
     legend
 }
@@ -150,7 +170,7 @@ fn sample_note(shown: usize, all: usize) -> Vec<String> {
 }
 
 /// One column: a histogram under the density of the mixture, with the means of the components.
-fn line(points: &ScatterData, largest: &[&EllipseData]) -> Figure {
+fn line(points: &ScatterData, largest: &[&EllipseData], n_clusters: usize) -> Figure {
     let bars = histogram(&points.x, Colour::GRID.towards(Colour::AXIS, 0.5));
     let density = mixture_curve(&bars, largest);
     let heights = bars.iter().map(|bar| bar.value).chain(density.iter().map(|p| p.1));
@@ -160,12 +180,12 @@ fn line(points: &ScatterData, largest: &[&EllipseData]) -> Figure {
     layers.extend(largest.iter().map(|e| mean_rule(e)));
     let (path, stroke, colour) = (Path::Straight, Stroke::Solid, Colour::ACCENT);
     layers.push(Layer::Line { points: density, path, colour, stroke });
-    layers.extend(largest.iter().take(LABELLED).map(|e| label(e, tallest * 1.1)));
+    layers.extend(first_of_each(largest).into_iter().take(LABELLED).map(|e| label(e, tallest * 1.1)));
     let entry = |mark, colour, text: &str| LegendEntry { mark, colour, text: text.to_owned() };
     Figure {
         name: "clusters".to_owned(),
-        title: "Where the components lie".to_owned(),
-        subtitle: subtitle(largest.len()),
+        title: "Where the clusters lie".to_owned(),
+        subtitle: subtitle(largest.len(), n_clusters),
         description: format!("Histogram of {} rows with component means.", grouped(points.x.len() as f64)),
         width: WIDTH,
         legend: vec![
@@ -187,7 +207,7 @@ fn mean_rule(ellipse: &EllipseData) -> Layer {
     Layer::Rule {
         at: ellipse.mean[0],
         direction: Direction::Vertical,
-        colour: component_colour(ellipse.id),
+        colour: colour_of(ellipse),
         stroke: Stroke::Dashed,
         label: String::new(),
     }

@@ -1,5 +1,6 @@
 //! What a report is made of, as plain data.
 
+use anabranch::clusters::{Clusters, Difference, Measure, Tree};
 use serde::Serialize;
 
 use crate::doubts::Doubts;
@@ -25,6 +26,10 @@ pub struct ReportData {
     pub reference_log_likelihood: Option<f64>,
     /// The components with their parameters.
     pub component_table: Vec<ComponentRow>,
+    /// The clusters, the largest first.
+    pub clusters: Vec<ClusterRow>,
+    /// How they join; `None` where nobody looked.
+    pub tree: Option<TreeData>,
     /// Names of the columns of the data.
     pub column_names: Vec<String>,
     /// What is doubtful about the model; `None` where nobody looked.
@@ -44,6 +49,8 @@ pub struct ScatterData {
     pub y: Vec<f64>,
     /// The most probable component of each row; missing ones count as unassigned.
     pub component: Vec<Option<u64>>,
+    /// The cluster of each row; empty where nobody looked.
+    pub cluster: Vec<Option<u64>>,
     /// Name of the level coordinate.
     pub x_label: String,
     /// Name of the upright coordinate.
@@ -55,12 +62,76 @@ pub struct ScatterData {
 pub struct EllipseData {
     /// Which component.
     pub id: u64,
+    /// The cluster that it is part of.
+    pub cluster: Option<u64>,
     /// Its share of the rows.
     pub weight: f64,
     /// Its centre; the second number is unused for data of one column.
     pub mean: [f64; 2],
     /// Variance of x, covariance, variance of y.
     pub covariance: [f64; 3],
+}
+
+/// A cluster with what sets it apart.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClusterRow {
+    /// Its name.
+    pub name: u64,
+    /// Expected number of its rows.
+    pub rows: f64,
+    /// Its share of all rows.
+    pub weight: f64,
+    /// How many components it is made of.
+    pub components: usize,
+    /// The highest pass to another cluster, as a part of its peak.
+    pub valley: Option<f64>,
+    /// True where it is too small and counts as noise.
+    pub noise: bool,
+    /// The columns in which it differs most from the rest.
+    pub differences: Vec<Difference>,
+}
+
+/// How clusters join, from the last join down: a binary tree drawn from left to right.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TreeData {
+    /// Clusters from left to right, with their rows.
+    pub leaves: Vec<(u64, f64)>,
+    /// Joins from the highest pass down: places of two nodes (leaves first, then earlier joins), and the log height of the pass
+    /// under the highest peak; `None` where nothing connects them.
+    pub joins: Vec<(usize, usize, Option<f64>)>,
+    /// Log height of the peak of each leaf.
+    pub peaks: Vec<f64>,
+    /// True where heights are log densities, false where they tell how many rows components share.
+    pub density: bool,
+}
+
+impl TreeData {
+    /// The joins of a tree between the clusters that a cut left.
+    pub fn new(tree: &Tree, clusters: &Clusters) -> Self {
+        let all = clusters.clusters();
+        let place = |leaf: usize| {
+            let component = tree.leaves[leaf].component;
+            all.iter().position(|cluster| cluster.components.binary_search(&component).is_ok())
+        };
+        // The node that each cluster is part of so far.
+        let mut node: Vec<usize> = (0..all.len()).collect();
+        let mut joins = Vec::new();
+        for join in &tree.joins {
+            let (Some(a), Some(b)) = (place(join.left), place(join.right)) else { continue };
+            let (a, b) = (node[a], node[b]);
+            if a != b {
+                let made = all.len() + joins.len();
+                joins.push((a, b, join.height.is_finite().then_some(join.height)));
+                node.iter_mut().filter(|own| **own == a || **own == b).for_each(|own| *own = made);
+            }
+        }
+        Self {
+            leaves: all.iter().map(|cluster| (cluster.name.0, cluster.rows)).collect(),
+            peaks: all.iter().map(|cluster| cluster.peak).collect(),
+            joins,
+            density: tree.measure == Measure::Density,
+        }
+    }
 }
 
 /// The state of a run after a minibatch.

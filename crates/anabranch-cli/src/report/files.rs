@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// Every picture that a report can have; one that is left out is removed, lest an old one stay beside a new page.
-const PICTURES: [&str; 6] = ["clusters", "sizes", "growth", "likelihood", "words", "prevalence"];
+const PICTURES: [&str; 7] = ["clusters", "tree", "sizes", "growth", "likelihood", "words", "prevalence"];
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The page: text, inline pictures and the table of components, in one file.
 
-use super::{ComponentRow, ReportData, STYLE, doubts};
+use super::{ComponentRow, ReportData, STYLE, differences, doubts};
 use crate::picture::{Figure, component_colour, escape, grouped, significant};
 use std::fmt::Write;
 
@@ -12,7 +12,15 @@ const MOST_COLUMNS: usize = 8;
 
 /// The whole page.
 pub(super) fn page(data: &ReportData, figures: &[Figure]) -> String {
-    let body = [warnings(data), facts(data), pictures(figures), doubts::section(data), table(data)].concat();
+    let body = [
+        warnings(data),
+        facts(data),
+        pictures(figures),
+        differences::section(data),
+        doubts::section(data),
+        table(data),
+    ]
+    .concat();
     shell(&data.title, &data.subtitle, &body)
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! dir/report.html             everything, self-contained
 //! dir/clusters.{svg,png}      points and components
+//! dir/tree.{svg,png}          how clusters join, where there are several
 //! dir/sizes.{svg,png}         how large components are
 //! dir/growth.{svg,png}        components and matchings over minibatches
 //! dir/likelihood.{svg,png}    held-out likelihood over time, where there is one
@@ -10,6 +11,7 @@
 
 mod clusters;
 mod data;
+mod differences;
 mod doubts;
 mod files;
 mod growth;
@@ -17,8 +19,9 @@ mod html;
 mod likelihood;
 mod principal;
 mod sizes;
+mod tree;
 
-pub use data::{BadRow, ComponentRow, EllipseData, ReportData, ScatterData, TraceRow};
+pub use data::{BadRow, ClusterRow, ComponentRow, EllipseData, ReportData, ScatterData, TraceRow, TreeData};
 pub(crate) use files::write_page;
 pub use files::{ReportError, ReportFiles, write};
 pub use principal::{Covariance, Projection};
@@ -33,7 +36,9 @@ pub(crate) const STYLE: &str = include_str!("page.css");
 
 /// The pictures of a report, in the order of the page.
 pub fn figures(data: &ReportData) -> Vec<Figure> {
-    let mut figures = vec![clusters::figure(data), sizes::figure(data), growth::figure(data)];
+    let mut figures = vec![clusters::figure(data)];
+    figures.extend(tree::figure(data));
+    figures.extend([sizes::figure(data), growth::figure(data)]);
     figures.extend(likelihood::figure(data));
     figures
 }

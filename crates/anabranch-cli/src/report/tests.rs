@@ -2,12 +2,14 @@
 
 use super::*;
 use crate::doubts::{Doubts, DuplicateRow};
+use anabranch::clusters::Difference;
 use std::path::Path;
 
 fn data() -> ReportData {
     let ids = 0..30u64;
     let ellipse = |id: u64| EllipseData {
         id,
+        cluster: Some(id % 3),
         weight: 1.0 / (id + 1) as f64,
         mean: [(id % 6) as f64 * 5.0, (id / 6) as f64 * 5.0],
         covariance: [1.0, 0.3, 0.5],
@@ -18,6 +20,15 @@ fn data() -> ReportData {
         weight: 0.1,
         mean: vec![1.0, 2.0],
         spread: vec![0.5, 0.25],
+    };
+    let cluster = |name: u64| ClusterRow {
+        name,
+        rows: 100.0,
+        weight: 0.3,
+        components: 10,
+        valley: Some(0.2),
+        noise: name == 2,
+        differences: vec![Difference { column: 0, mean: 4.0, spread: 1.0, deviations: -2.5 }],
     };
     let trace = |minibatch: u64| TraceRow {
         seconds: minibatch as f64 * 0.1,
@@ -35,6 +46,7 @@ fn data() -> ReportData {
             x: (0..300).map(|ix| f64::from(ix % 60) * 0.5).collect(),
             y: (0..300).map(|ix| f64::from(ix / 60) * 5.0).collect(),
             component: (0..300).map(|ix| (ix % 10 != 0).then_some(ix % 30)).collect(),
+            cluster: (0..300).map(|ix| (ix % 10 != 0).then_some(ix % 3)).collect(),
             x_label: "<x & \"y\">".into(),
             y_label: "depth".into(),
         }),
@@ -43,6 +55,13 @@ fn data() -> ReportData {
         trace: (1..200).map(trace).collect(),
         reference_log_likelihood: Some(-8.9),
         component_table: ids.map(component).collect(),
+        clusters: (0..3).map(cluster).collect(),
+        tree: Some(TreeData {
+            leaves: vec![(0, 60.0), (1, 30.0), (2, 10.0)],
+            joins: vec![(0, 2, Some(-1.5)), (1, 3, None)],
+            peaks: vec![0.0, -0.5, -2.0],
+            density: true,
+        }),
         column_names: vec!["<x & \"y\">".into(), "depth".into()],
         doubts: Some(Doubts {
             label_certainty: Some(0.9),
@@ -72,6 +91,12 @@ fn spoiled() -> ReportData {
         row.seconds = bad[ix % bad.len()];
         row.test_log_likelihood = Some(bad[(ix + 3) % bad.len()]);
     }
+    if let Some(tree) = &mut data.tree {
+        tree.peaks = vec![f64::NAN, f64::INFINITY, f64::MAX];
+        tree.joins[0].2 = Some(f64::NAN);
+        tree.leaves[0].1 = f64::INFINITY;
+    }
+    data.clusters[0].rows = f64::NAN;
     data.component_table.iter_mut().for_each(|row| row.mean = vec![f64::NAN]);
     data.reference_log_likelihood = Some(f64::NAN);
     data.worst_rows[0].log_density = f64::NEG_INFINITY;
@@ -158,10 +183,10 @@ fn components_beyond_the_limits_are_counted_in_a_note() {
     data.sizes = (0..250).map(|id| (id, 1000.0 - id as f64)).collect();
     data.component_table =
         (0..250).map(|id| ComponentRow { id, ..data.component_table[0].clone() }).collect();
-    assert!(figures(&data)[1].svg().contains("50 smaller components"));
+    assert!(figures(&data)[2].svg().contains("50 smaller components"));
     let page = html::page(&data, &figures(&data));
     assert!(page.contains("The 200 largest of 250 components are listed."));
-    assert_eq!(page.matches("<th scope=\"row\"").count(), 200);
+    assert_eq!(page.matches("<th scope=\"row\"").count(), 200 + data.clusters.len());
 }
 
 #[test]
@@ -179,6 +204,15 @@ fn the_page_holds_every_picture_and_nothing_from_elsewhere() {
     }
     let page = html::page(&data(), &figures(&data()));
     assert!(page.contains("<h1>Rivers &lt;&amp;&quot;&gt; of</h1>") && page.contains("mind the &lt;gap&gt;"));
+}
+
+#[test]
+fn the_page_says_what_distinguishes_each_cluster() {
+    let page = html::page(&data(), &figures(&data()));
+    assert!(page.contains("What distinguishes each cluster"));
+    assert!(page.contains("&lt;x &amp; &quot;y&quot;&gt; 4 <small>(−2.5 sd)</small>"), "{page}");
+    let nothing = html::page(&ReportData::default(), &[]);
+    assert!(!nothing.contains("distinguishes"));
 }
 
 #[test]
@@ -210,7 +244,7 @@ fn a_png_has_twice_the_size_and_dark_text() {
 #[test]
 fn a_picture_that_is_no_longer_due_is_removed() {
     let dir = tempfile::tempdir().unwrap();
-    assert_eq!(write(dir.path(), &data()).unwrap().pictures.len(), 8);
+    assert_eq!(write(dir.path(), &data()).unwrap().pictures.len(), 10);
     assert!(dir.path().join("likelihood.svg").exists());
     assert_eq!(write(dir.path(), &ReportData::default()).unwrap().pictures.len(), 6);
     assert!(!dir.path().join("likelihood.svg").exists());

@@ -22,6 +22,7 @@ fn help_of_every_command() {
         "fit",
         "predict",
         "inspect",
+        "clusters",
         "sample",
         "experiment",
         "submit",

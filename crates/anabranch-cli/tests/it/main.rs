@@ -5,6 +5,7 @@ mod authors_failures;
 mod bad_files;
 mod bad_flags;
 mod bad_rows;
+mod clusters;
 mod commands;
 mod experiment;
 mod families;

@@ -68,8 +68,10 @@ fn json_lines_say_the_same_as_csv() {
     let csv = sandbox.run(&["predict", "model", "rows.csv"]);
     let json = sandbox.run(&["predict", "model", "rows.csv", "--json"]);
     let objects = json.ok().lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    let labels: Vec<String> = objects.map(|object| object["component"].to_string()).collect();
-    assert_eq!(labels, csv.column("component"));
+    let labels: Vec<[String; 2]> =
+        objects.map(|object| ["component", "cluster"].map(|key| object[key].to_string())).collect();
+    let csv = csv.column("component").into_iter().zip(csv.column("cluster")).map(|(a, b)| [a, b]);
+    assert_eq!(labels, csv.collect::<Vec<_>>());
 }
 
 #[test]

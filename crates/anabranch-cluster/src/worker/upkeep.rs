@@ -218,6 +218,7 @@ mod tests {
             matchings: 0,
             conflicts: 0,
             algorithm: "sda".into(),
+            cut: Default::default(),
         };
         let mut replica = Replica::new();
         let model = Model { fold: central.checkpoint(), provenance };

@@ -11,6 +11,7 @@ mod topics;
 use std::path::{Path, PathBuf};
 
 use anabranch::central::{Fold, Memory};
+use anabranch::clusters::Cut;
 use anabranch::family::AnyFamily;
 use anabranch::posterior::{Familiarity, RestoreError, Tail};
 use anabranch::process::AnyProcess;
@@ -61,6 +62,14 @@ pub struct Provenance {
     pub conflicts: u64,
     /// Algorithm that fitted the model.
     pub algorithm: String,
+    /// How its clusters are cut.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub cut: Cut,
+}
+
+/// A file says how clusters are cut where that is not as usual: older programs know no other way.
+fn is_usual(cut: &Cut) -> bool {
+    *cut == Cut::default()
 }
 
 /// Why a file is not a model.

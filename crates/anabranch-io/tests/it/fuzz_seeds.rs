@@ -215,6 +215,7 @@ pub(crate) fn model(family: AnyFamily, rows: &Batch) -> Model {
         matchings: 0,
         conflicts: 0,
         algorithm: "sda".to_owned(),
+        cut: Default::default(),
     };
     Model { fold: central.checkpoint(), provenance }
 }

@@ -66,6 +66,7 @@ fn provenance() -> Provenance {
         matchings: 2,
         conflicts: 1,
         algorithm: "sda".to_owned(),
+        cut: Default::default(),
     }
 }
 

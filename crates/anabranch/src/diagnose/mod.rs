@@ -6,8 +6,8 @@
 
 mod compare;
 mod duplicate;
-mod neighbours;
-mod overlap;
+pub(crate) mod neighbours;
+pub(crate) mod overlap;
 mod worst;
 
 pub use compare::{Comparison, compare};

@@ -19,7 +19,16 @@ pub(super) const NEIGHBOURS: usize = 24;
 const ROWS_AT_ONCE: usize = 256;
 
 /// For each component the places of its nearest neighbours, nearest first. Components without rows have none and are none.
-pub(super) fn neighbours<F: Family, P: Process>(posterior: &Posterior<F, P>) -> Vec<Vec<usize>> {
+pub(crate) fn neighbours<F: Family, P: Process>(posterior: &Posterior<F, P>) -> Vec<Vec<usize>> {
+    nearest(posterior, NEIGHBOURS, |_, _| true)
+}
+
+/// The same for the nearest `most` of those that `allowed` says may be neighbours.
+pub(crate) fn nearest<F: Family, P: Process>(
+    posterior: &Posterior<F, P>,
+    most: usize,
+    allowed: impl Fn(usize, usize) -> bool,
+) -> Vec<Vec<usize>> {
     let family = posterior.family();
     let f = family.n_features();
     let live: Vec<usize> = (0..posterior.components().len())
@@ -41,11 +50,12 @@ pub(super) fn neighbours<F: Family, P: Process>(posterior: &Posterior<F, P>) -> 
         rows_times_parameters(&means, &phi, f, &mut scores);
         for (own, row) in chunk.iter().zip(scores.chunks_exact(live.len())) {
             let score = |place: &usize| row[*place] + ln_mass[*place];
-            let mut others: Vec<usize> = (0..live.len()).filter(|place| live[*place] != *own).collect();
+            let mut others: Vec<usize> =
+                (0..live.len()).filter(|place| live[*place] != *own && allowed(*own, live[*place])).collect();
             let best_first = |a: &usize, b: &usize| score(b).total_cmp(&score(a)).then(a.cmp(b));
-            if others.len() > NEIGHBOURS {
-                others.select_nth_unstable_by(NEIGHBOURS - 1, best_first);
-                others.truncate(NEIGHBOURS);
+            if others.len() > most {
+                others.select_nth_unstable_by(most - 1, best_first);
+                others.truncate(most);
             }
             others.sort_by(best_first);
             near[*own] = others.into_iter().map(|place| live[place]).collect();

@@ -26,7 +26,7 @@ const NEGLIGIBLE: f64 = 1e-9;
 
 /// How far components share rows.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Overlap {
+pub(crate) struct Overlap {
     /// `E[max_k π_k]`; `None` without components.
     pub(super) label_certainty: Option<f64>,
     /// `E[π_k]` over rows of component `k`; `None` for components without rows.
@@ -51,6 +51,11 @@ impl Overlap {
         partners
     }
 
+    /// Rows that two components share, for pairs of places, the smaller first, that share anything.
+    pub(crate) fn shared(&self) -> &BTreeMap<(usize, usize), f64> {
+        &self.shared
+    }
+
     /// Pairs, the smaller place first, in which either is among the `most` partners of the other, with the rows shared.
     pub(super) fn closest_pairs(&self, most: usize) -> BTreeMap<(usize, usize), f64> {
         let mut pairs = BTreeMap::new();
@@ -66,7 +71,7 @@ impl Overlap {
 }
 
 /// Draws rows from each component and labels them by it and its neighbours.
-pub(super) fn overlap<F: Family, P: Process>(
+pub(crate) fn overlap<F: Family, P: Process>(
     posterior: &Posterior<F, P>,
     near: &[Vec<usize>],
     rng: &mut dyn Rng,
@@ -121,7 +126,7 @@ fn label<F: Family, P: Process>(
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use anabranch_testkit::quadrature::integrate_line;
     use rand::SeedableRng;
     use rand_xoshiro::Xoshiro256PlusPlus;
@@ -136,7 +141,7 @@ pub(super) mod tests {
     const SAMPLING: f64 = 0.04;
 
     /// Components on a line with these counts and means and a variance of 1, under a weak prior.
-    pub(in crate::diagnose) fn line(places: &[(f64, f64)]) -> Posterior<Gaussian, Dirichlet> {
+    pub(crate) fn line(places: &[(f64, f64)]) -> Posterior<Gaussian, Dirichlet> {
         let prior = NormalInverseWishart::with_diagonal_psi(vec![0.0], 1e-4, &[0.1], 3.0);
         let family = Gaussian::new(Frame::identity(1), prior).unwrap();
         let components = places.iter().zip(0..).map(|((count, mean), id)| {
@@ -168,7 +173,7 @@ pub(super) mod tests {
         .unwrap()
     }
 
-    pub(in crate::diagnose) fn rng() -> Xoshiro256PlusPlus {
+    pub(crate) fn rng() -> Xoshiro256PlusPlus {
         Xoshiro256PlusPlus::seed_from_u64(7)
     }
 

@@ -127,6 +127,10 @@ impl Family for AnyFamily {
         delegate!(self, family => family.summary(stats))
     }
 
+    fn is_normal(&self) -> bool {
+        delegate!(self, family => family.is_normal())
+    }
+
     fn embedding_len(&self) -> usize {
         delegate!(self, family => family.embedding_len())
     }

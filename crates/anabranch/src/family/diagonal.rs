@@ -246,6 +246,10 @@ impl Family for Diagonal {
         Summary { mean, spread: spread.collect(), covariance: None, probabilities: None }
     }
 
+    fn is_normal(&self) -> bool {
+        true
+    }
+
     fn embedding_len(&self) -> usize {
         self.dimensions()
     }

@@ -313,6 +313,10 @@ impl Family for Gaussian {
         }
     }
 
+    fn is_normal(&self) -> bool {
+        true
+    }
+
     fn embedding_len(&self) -> usize {
         self.dimensions()
     }

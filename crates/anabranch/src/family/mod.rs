@@ -175,6 +175,11 @@ pub trait Family: Conjugate {
     /// Mean and spread in the units of the data.
     fn summary(&self, stats: &[f64]) -> Summary;
 
+    /// Whether components are normal densities, so that mean and covariance (or spreads) of [`Family::summary`] say all.
+    fn is_normal(&self) -> bool {
+        false
+    }
+
     /// Length of a row's embedding.
     fn embedding_len(&self) -> usize;
 

@@ -204,6 +204,10 @@ impl Family for Product {
         }
     }
 
+    fn is_normal(&self) -> bool {
+        self.blocks.iter().all(|block| block.family.is_normal())
+    }
+
     fn embedding_len(&self) -> usize {
         self.blocks.iter().map(|block| block.family.embedding_len()).sum()
     }

@@ -257,6 +257,10 @@ impl Family for Spherical {
         Summary { spread: vec![deviation; mean.len()], mean, covariance: None, probabilities: None }
     }
 
+    fn is_normal(&self) -> bool {
+        true
+    }
+
     fn embedding_len(&self) -> usize {
         self.dimensions()
     }

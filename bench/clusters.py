@@ -1,0 +1,178 @@
+"""Clusters of any shape next to scikit-learn: `make bench-clusters`.
+
+Each case goes, as the same rows in the same order, to `anabranch fit` with all defaults (its clusters, and its clusters when told their
+number), to HDBSCAN at its default and at the best of four settings, and, with the true number of clusters given, to k-means and to
+BayesianGaussianMixture. Agreement is the adjusted Rand index over the rows that have a true cluster; what HDBSCAN calls noise is a
+cluster of its own there. Seconds are of processor time, of a process that holds the rows already (ours reads them from a file).
+Everything runs on one thread.
+"""
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import argparse
+import json
+import resource
+import subprocess
+import time
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from sklearn.cluster import HDBSCAN, KMeans
+from sklearn.metrics import adjusted_rand_score
+from sklearn.mixture import BayesianGaussianMixture
+
+from shapes import SHAPES
+
+ROOT = Path(__file__).resolve().parent.parent
+SETTINGS = (5, 15, 50, 150)
+SIZES = (1_000, 10_000, 100_000)
+# HDBSCAN is quadratic where no tree helps, the mixture slow: the sizes and columns that a rival is given.
+MOST_HDBSCAN = {2: 100_000, 3: 100_000, 5: 30_000, 64: 2_000}
+MOST_MIXTURE = 30_000
+REAL = {
+    # name: file, labels, width of the uniform noise that whole numbers need
+    "digits": ("digits8x8", "digits8x8_labels", 1.0),
+    "iris": ("iris", "iris_labels", 0.0),
+    "wine": ("wine", "wine_labels", 0.0),
+    "mnist": ("mnist_pca20_train", "mnist_train_labels", 0.0),
+    "letter": ("letter", "letter_labels", 1.0),
+    "shuttle": ("shuttle", "shuttle_labels", 1.0),
+}
+
+
+@dataclass
+class Line:
+    """What was measured on one case."""
+
+    case: str
+    rows: int
+    clusters: int
+    figures: dict[str, tuple[float, int, float]] = field(default_factory=dict)
+
+
+def cpu() -> float:
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+def agreement(truth: np.ndarray, labels: np.ndarray) -> float:
+    known = truth >= 0
+    return adjusted_rand_score(truth[known], labels[known])
+
+
+def predicted(binary: Path, model: Path, rows: Path) -> np.ndarray:
+    table = subprocess.run([binary, "predict", model, rows], capture_output=True, text=True, check=True).stdout
+    return np.array([int(line.rsplit(",", 1)[1] or -1) for line in table.splitlines()[1:]])
+
+
+def ours(binary: Path, folder: Path, rows: np.ndarray, truth: np.ndarray, line: Line) -> None:
+    path, model = folder / "rows.npy", folder / "model"
+    np.save(path, rows.astype(np.float32))
+    start = cpu()
+    fitted = subprocess.run(
+        [binary, "fit", path, "--out", model, "--json", "--quiet", "--threads", "1"], capture_output=True, text=True, check=True
+    )
+    seconds = cpu() - start
+    components = json.loads(fitted.stdout)["components"]
+    labels = predicted(binary, model, path)
+    line.figures["components"] = (float("nan"), components, seconds)
+    line.figures["clusters"] = (agreement(truth, labels), len(set(labels.tolist())), seconds)
+    subprocess.run([binary, "clusters", model, "--count", str(line.clusters), "--keep"], capture_output=True, check=True)
+    labels = predicted(binary, model, path)
+    line.figures["told"] = (agreement(truth, labels), len(set(labels.tolist())), seconds)
+
+
+def rivals(rows: np.ndarray, truth: np.ndarray, line: Line) -> None:
+    n, d = rows.shape
+    limit = next((most for columns, most in sorted(MOST_HDBSCAN.items()) if d <= columns), 2_000)
+    if n <= limit:
+        found = {}
+        for size in SETTINGS:
+            start = cpu()
+            labels = HDBSCAN(min_cluster_size=size, copy=True).fit_predict(rows)
+            found[size] = (agreement(truth, labels), len(set(labels.tolist()) - {-1}), cpu() - start)
+        line.figures["hdbscan"] = found[SETTINGS[0]]
+        line.figures["hdbscan best"] = max(found.values())
+    start = cpu()
+    labels = KMeans(line.clusters, n_init=3, random_state=0).fit_predict(rows)
+    line.figures["k-means"] = (agreement(truth, labels), line.clusters, cpu() - start)
+    if n <= MOST_MIXTURE:
+        start = cpu()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            labels = BayesianGaussianMixture(n_components=line.clusters, max_iter=200, random_state=0).fit_predict(rows)
+        line.figures["mixture"] = (agreement(truth, labels), len(set(labels.tolist())), cpu() - start)
+
+
+def cases(sizes: tuple[int, ...], data: Path | None, only: str):
+    for n in sizes:
+        for name, draw in SHAPES.items():
+            if only in name:
+                yield f"{name}", *draw(n, 0)
+    for name, (file, labels, noise) in REAL.items():
+        if data is None or only not in name or not (data / f"{file}.npy").exists():
+            continue
+        rng = np.random.default_rng(0)
+        rows, truth = np.load(data / f"{file}.npy").astype(float), np.load(data / f"{labels}.npy").astype(int)
+        order = rng.permutation(len(rows))
+        yield name, rows[order] + noise * rng.uniform(-0.5, 0.5, rows.shape), truth[order]
+
+
+METHODS = ("clusters", "told", "hdbscan", "hdbscan best", "mixture", "k-means")
+HEADS = ("clusters", "clusters, N given", "HDBSCAN, default", "HDBSCAN, best of four", "BGM, K given", "k-means, K given")
+
+
+def cell(figure: tuple[float, int, float] | None) -> str:
+    return "–" if figure is None else f"{figure[0]:.3f} ({figure[1]}; {figure[2]:.1f} s)"
+
+
+def table(lines: list[Line]) -> str:
+    out = ["| data | rows | true | components | " + " | ".join(HEADS) + " |", "|---" * (4 + len(METHODS)) + "|"]
+    for line in lines:
+        figures = " | ".join(cell(line.figures.get(method)) for method in METHODS)
+        out.append(f"| {line.case} | {line.rows:,} | {line.clusters} | {line.figures['components'][1]} | {figures} |")
+    compared = [line for line in lines if "hdbscan" in line.figures]
+    if compared:
+        mean = {m: np.mean([line.figures[m][0] for line in compared]) for m in ("clusters", "told", "hdbscan", "hdbscan best")}
+        out += ["", "Means over the lines that HDBSCAN has: " + ", ".join(f"{head} {mean[m]:.3f}" for m, head in zip(METHODS, HEADS) if m in mean) + "."]
+        behind = [f"{line.case} {line.rows:,}" for line in compared if line.figures["clusters"][0] < line.figures["hdbscan best"][0] - 0.005]
+        out += ["", f"Behind HDBSCAN's best setting by more than 0.005: {', '.join(behind) or 'none'}."]
+    return "\n".join(out)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, help="folder with the real data, as .npy files")
+    parser.add_argument("--only", default="", help="cases whose name holds this")
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="rows of the drawn cases")
+    parser.add_argument("--ours", action="store_true", help="without the rivals")
+    parser.add_argument("--binary", type=Path, default=ROOT / "target/release/anabranch")
+    parser.add_argument("--write", action="store_true", help="write docs/clusters-measured.md")
+    args = parser.parse_args()
+    folder = ROOT / "target/clusters"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = []
+    started = time.time()
+    for name, rows, truth in cases(tuple(int(n) for n in args.sizes.split(",") if n), args.data, args.only):
+        line = Line(name, len(rows), len(set(truth[truth >= 0].tolist())))
+        ours(args.binary, folder, rows, truth, line)
+        if not args.ours:
+            rivals(rows, truth, line)
+        lines.append(line)
+        shown = "  ".join(f"{method} {cell(line.figures.get(method))}" for method in METHODS)
+        print(f"{name} {len(rows)}: {line.figures['components'][1]} components  {shown}", flush=True)
+    print(table(lines))
+    if args.write:
+        text = f"# Clusters of any shape, measured\n\n{__doc__}\n`make bench-clusters`, {time.time() - started:.0f} s.\n\n{table(lines)}\n"
+        (ROOT / "docs/clusters-measured.md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,347 @@
+//! Which valleys of the tree count, and the clusters that they leave.
+//!
+//! Two groups that meet at a pass of density `s` stay two clusters when the valley is deep enough for both, `h` being the mean
+//! density at the centres of a group's components, weighed by rows:
+//!
+//! ```text
+//! log h − log s  ≥  log 2  +  2 √(1/t_i + 1/t_j)  +  ⅐ log(N/n)
+//! ```
+//!
+//! The first term asks for a valley of half the height. The second is two standard errors of the logarithm of a ratio of two
+//! counts, those of the components on both sides of the pass: a valley that sampling could have made is none. The third asks more
+//! of a group with a small share of the rows, `n` of `N`: a large cluster has many places where a little piece could come off.
+//! Passes are taken from the highest down, so that groups have grown to their full size when their valley is judged.
+//!
+//! A number of clusters is reached by joining, again and again, the two groups with the most connections for their size, the sum
+//! over pairs of neighbours of `min(t_i, t_j) · s_ij / min(h_i, h_j)` over `n_a n_b`: one low bridge does not chain two
+//! large groups together.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::tree::{Join, Tree};
+use super::union::Groups;
+use crate::family::Conjugate;
+use crate::identify::ComponentId;
+use crate::math::log_sum_exp::log_sum_exp;
+use crate::posterior::Posterior;
+use crate::process::Process;
+
+/// A valley counts below this part of the height.
+const VALLEY: f64 = 0.5;
+/// Standard errors that a valley must be deeper than that.
+const STANDARD_ERRORS: f64 = 2.0;
+/// How much more is asked of a small share of the rows.
+const SHARE_POWER: f64 = 1.0 / 7.0;
+/// Fewer rows than this are too thin to say.
+const MIN_SIZE: f64 = 10.0;
+
+/// How the tree is cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// Valleys that are deep for the rows there are.
+    #[default]
+    Auto,
+    /// Valleys below this part of the lower of two peaks.
+    Valley(f64),
+    /// As many clusters.
+    Count(usize),
+}
+
+/// How a tree is cut, and what becomes of small clusters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cut {
+    /// Which valleys count.
+    #[serde(default)]
+    pub rule: Rule,
+    /// Clusters with fewer rows belong to the one over the highest pass; 10 rows unless told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_size: Option<f64>,
+    /// Small clusters are noise instead.
+    #[serde(default)]
+    pub noise: bool,
+}
+
+/// Why a tree cannot be cut like this.
+#[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
+pub enum CutError {
+    /// A part that is none.
+    #[error("a valley of {0} is no part of a peak: choose one above 0 and at most 1")]
+    Valley(f64),
+    /// No cluster at all.
+    #[error("0 clusters cannot hold the rows: ask for at least 1")]
+    NoClusters,
+    /// A size that is none.
+    #[error("a smallest size of {0} rows: it is a number from 0 on")]
+    Size(f64),
+}
+
+impl Cut {
+    /// Refuses what is no way to cut.
+    pub fn checked(self) -> Result<Self, CutError> {
+        match self.rule {
+            Rule::Valley(part) if !(part > 0.0 && part <= 1.0) => return Err(CutError::Valley(part)),
+            Rule::Count(0) => return Err(CutError::NoClusters),
+            _ => {}
+        }
+        match self.min_size {
+            Some(size) if !(size >= 0.0 && size.is_finite()) => Err(CutError::Size(size)),
+            _ => Ok(self),
+        }
+    }
+}
+
+/// A cluster: components that are parts of one hill.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cluster {
+    /// Its name: the oldest component whose rows it holds, even when that one has since become part of another.
+    pub name: ComponentId,
+    /// Its components, in the order of their ids.
+    pub components: Vec<ComponentId>,
+    /// Expected number of its rows.
+    pub rows: f64,
+    /// Log density of its peak, as the tree measures it.
+    pub peak: f64,
+    /// The highest pass to another cluster, as a part of its peak; `None` where it is alone or nothing connects it.
+    pub valley: Option<f64>,
+    /// True for clusters that are too small where small ones are noise.
+    pub noise: bool,
+}
+
+/// The clusters of a snapshot.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Clusters {
+    clusters: Vec<Cluster>,
+    of: BTreeMap<ComponentId, usize>,
+    redirects: BTreeMap<ComponentId, ComponentId>,
+}
+
+impl Clusters {
+    /// Cuts the tree of a snapshot.
+    pub fn new<F: Conjugate, P: Process>(posterior: &Posterior<F, P>, tree: &Tree, cut: Cut) -> Self {
+        let mut groups = match cut.rule {
+            Rule::Count(n) => by_number(tree, n),
+            Rule::Auto => by_depth(tree, &Judge::Auto { rows: tree.rows() }),
+            Rule::Valley(part) => by_depth(tree, &Judge::Valley(part.ln())),
+        };
+        let min_size = match cut.rule {
+            // Who asks for a number gets it.
+            Rule::Count(_) => cut.min_size.unwrap_or(0.0),
+            _ => cut.min_size.unwrap_or(MIN_SIZE),
+        };
+        let mut small = vec![false; tree.leaves.len()];
+        if cut.noise {
+            let rows = sizes(tree, &mut groups);
+            (0..small.len()).for_each(|leaf| small[leaf] = rows[groups.find(leaf)] < min_size);
+        } else {
+            absorb_small(tree, &mut groups, min_size);
+        }
+        let mut oldest: BTreeMap<ComponentId, ComponentId> = BTreeMap::new();
+        for retired in posterior.redirects().keys() {
+            oldest.entry(posterior.resolve(*retired)).or_insert(*retired);
+        }
+        let mut clusters: BTreeMap<usize, Cluster> = BTreeMap::new();
+        for (place, leaf) in tree.leaves.iter().enumerate() {
+            let eldest = oldest.get(&leaf.component).map_or(leaf.component, |old| leaf.component.min(*old));
+            let cluster = clusters.entry(groups.find(place)).or_insert_with(|| Cluster {
+                name: eldest,
+                components: Vec::new(),
+                rows: 0.0,
+                peak: f64::NEG_INFINITY,
+                valley: None,
+                noise: small[place],
+            });
+            cluster.name = cluster.name.min(eldest);
+            cluster.components.push(leaf.component);
+            cluster.rows += leaf.rows;
+            cluster.peak = cluster.peak.max(leaf.peak);
+        }
+        for Join { left, right, height, .. } in &tree.joins {
+            let (a, b) = (groups.find(*left), groups.find(*right));
+            for own in [a, b].into_iter().filter(|_| a != b && height.is_finite()) {
+                if let Some(cluster) = clusters.get_mut(&own) {
+                    let part = (height - cluster.peak).exp();
+                    cluster.valley = Some(cluster.valley.map_or(part, |highest: f64| highest.max(part)));
+                }
+            }
+        }
+        let mut clusters: Vec<Cluster> = clusters.into_values().collect();
+        clusters.sort_by(|a, b| b.rows.total_cmp(&a.rows).then(a.name.cmp(&b.name)));
+        let of = clusters.iter().enumerate();
+        let of = of.flat_map(|(ix, cluster)| cluster.components.iter().map(move |id| (*id, ix))).collect();
+        let redirects = posterior.redirects().keys().map(|id| (*id, posterior.resolve(*id))).collect();
+        Self { clusters, of, redirects }
+    }
+
+    /// The tree of a snapshot, cut.
+    pub fn of_snapshot<F: crate::family::Family, P: Process>(posterior: &Posterior<F, P>, cut: Cut) -> Self {
+        Self::new(posterior, &Tree::of(posterior), cut)
+    }
+
+    /// The clusters, the largest first; noise, where there is any, among them.
+    pub fn clusters(&self) -> &[Cluster] {
+        &self.clusters
+    }
+
+    /// How many clusters there are, noise not counted.
+    pub fn len(&self) -> usize {
+        self.clusters.iter().filter(|cluster| !cluster.noise).count()
+    }
+
+    /// True without any cluster.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The cluster of a component, noise or not; a component that became part of another is that one.
+    pub fn cluster(&self, component: ComponentId) -> Option<&Cluster> {
+        let component = self.redirects.get(&component).unwrap_or(&component);
+        self.of.get(component).map(|ix| &self.clusters[*ix])
+    }
+
+    /// The name of the cluster that a component is part of; `None` for noise and for components without rows.
+    pub fn of(&self, component: ComponentId) -> Option<ComponentId> {
+        self.cluster(component).filter(|cluster| !cluster.noise).map(|cluster| cluster.name)
+    }
+}
+
+/// Rows of each group, at the place of its name.
+fn sizes(tree: &Tree, groups: &mut Groups) -> Vec<f64> {
+    let mut rows = vec![0.0; tree.leaves.len()];
+    for (place, leaf) in tree.leaves.iter().enumerate() {
+        rows[groups.find(place)] += leaf.rows;
+    }
+    rows
+}
+
+/// Whether a valley counts.
+enum Judge {
+    Auto { rows: f64 },
+    Valley(f64),
+}
+
+/// What is known of a group while passes are taken from the highest down.
+#[derive(Clone, Copy)]
+struct Group {
+    rows: f64,
+    /// `log Σ t_k p(μ_k)`.
+    ln_sum: f64,
+    peak: f64,
+}
+
+impl Judge {
+    fn counts(&self, tree: &Tree, join: &Join, sides: [Group; 2]) -> bool {
+        if join.slope {
+            return false;
+        }
+        match self {
+            Self::Valley(ln_part) => sides.iter().all(|side| join.height < side.peak + ln_part),
+            Self::Auto { rows } => {
+                let [i, j] = [join.left, join.right].map(|leaf| tree.leaves[leaf].rows);
+                let error = STANDARD_ERRORS * (1.0 / i + 1.0 / j).sqrt();
+                sides.iter().all(|side| {
+                    let depth = side.ln_sum - side.rows.ln() - join.height;
+                    depth >= -VALLEY.ln() + error + SHARE_POWER * (rows / side.rows).ln()
+                })
+            }
+        }
+    }
+}
+
+fn by_depth(tree: &Tree, judge: &Judge) -> Groups {
+    let mut groups = Groups::new(tree.leaves.len());
+    let leaf =
+        |leaf: &super::Leaf| Group { rows: leaf.rows, ln_sum: leaf.rows.ln() + leaf.height, peak: leaf.peak };
+    let mut known: Vec<Group> = tree.leaves.iter().map(leaf).collect();
+    for join in &tree.joins {
+        let sides = [join.left, join.right].map(|leaf| groups.find(leaf));
+        let [a, b] = sides.map(|name| known[name]);
+        if !judge.counts(tree, join, [a, b]) {
+            groups.unite(join.left, join.right);
+            known[groups.find(join.left)] = Group {
+                rows: a.rows + b.rows,
+                ln_sum: log_sum_exp(&[a.ln_sum, b.ln_sum]),
+                peak: a.peak.max(b.peak),
+            };
+        }
+    }
+    groups
+}
+
+/// Clusters with fewer rows join the one over their highest pass, the smallest first.
+fn absorb_small(tree: &Tree, groups: &mut Groups, min_size: f64) {
+    loop {
+        let rows = sizes(tree, groups);
+        let small = (0..rows.len()).filter(|leaf| groups.find(*leaf) == *leaf && rows[*leaf] < min_size);
+        let small: Vec<usize> = small.collect();
+        let Some(least) = small.into_iter().min_by(|a, b| rows[*a].total_cmp(&rows[*b]).then(a.cmp(b)))
+        else {
+            return;
+        };
+        let mut leads_out =
+            |join: &&Join| (groups.find(join.left) == least) != (groups.find(join.right) == least);
+        let Some(join) = tree.joins.iter().find(|join| leads_out(join)) else { return };
+        groups.unite(join.left, join.right);
+    }
+}
+
+/// Joins what has the most connections for its size until `n` groups are left.
+fn by_number(tree: &Tree, n: usize) -> Groups {
+    let mut groups = Groups::new(tree.leaves.len());
+    tree.joins.iter().filter(|join| join.slope).for_each(|join| {
+        groups.unite(join.left, join.right);
+    });
+    let mut rows = sizes(tree, &mut groups);
+    let mut ways: Vec<BTreeMap<usize, f64>> = vec![BTreeMap::new(); tree.leaves.len()];
+    for way in tree.ways() {
+        let (a, b) = (groups.find(way.left), groups.find(way.right));
+        if a != b {
+            *ways[a].entry(b).or_default() += way.rows;
+            *ways[b].entry(a).or_default() += way.rows;
+        }
+    }
+    let best_of = |own: usize, ways: &[BTreeMap<usize, f64>], rows: &[f64]| {
+        let weighed = ways[own].iter().map(|(other, way)| (way / (rows[own] * rows[*other]), *other));
+        weighed.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)))
+    };
+    let mut best: Vec<Option<(f64, usize)>> =
+        (0..tree.leaves.len()).map(|own| best_of(own, &ways, &rows)).collect();
+    while groups.len() > n.max(1) {
+        let chosen = (0..best.len())
+            .filter_map(|own| best[own].map(|(link, other)| (link, own, other)))
+            .filter(|(link, ..)| *link > 0.0)
+            .max_by(|a, b| a.0.total_cmp(&b.0).then((b.1, b.2).cmp(&(a.1, a.2))));
+        let (a, b) = match chosen {
+            Some((_, own, other)) => (own, other),
+            // Nothing is connected: the highest pass that is left.
+            None => {
+                let mut apart = |join: &Join| groups.find(join.left) != groups.find(join.right);
+                let Some(join) = tree.joins.iter().find(|join| apart(join)) else { break };
+                (groups.find(join.left), groups.find(join.right))
+            }
+        };
+        groups.unite(a, b);
+        let (kept, gone) = (a.min(b), a.max(b));
+        rows[kept] += rows[gone];
+        let moved = std::mem::take(&mut ways[gone]);
+        best[gone] = None;
+        for (other, way) in moved {
+            ways[other].remove(&gone);
+            if other != kept {
+                *ways[kept].entry(other).or_default() += way;
+                *ways[other].entry(kept).or_default() += way;
+            }
+        }
+        ways[kept].remove(&gone);
+        let touched: Vec<usize> = ways[kept].keys().copied().chain([kept]).collect();
+        for own in touched {
+            best[own] = best_of(own, &ways, &rows);
+        }
+    }
+    groups
+}
