@@ -5,6 +5,7 @@
 mod ascent;
 mod birth;
 mod bootstrap;
+mod court;
 mod features;
 mod labels;
 mod look;
@@ -13,6 +14,7 @@ mod mixture;
 mod model;
 mod narrow;
 mod nearest;
+mod path;
 mod skip;
 mod split;
 mod surprise;
