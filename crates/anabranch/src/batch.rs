@@ -187,7 +187,7 @@ impl Batch {
         (0..rows).step_by(n.max(1)).map(move |first| self.slice(first..(first + n.max(1)).min(rows)))
     }
 
-    fn slice(&self, rows: Range<usize>) -> Self {
+    pub(crate) fn slice(&self, rows: Range<usize>) -> Self {
         Self {
             dimensions: self.dimensions,
             values: self.values[rows.start * self.dimensions..rows.end * self.dimensions].to_vec(),

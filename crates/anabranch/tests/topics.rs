@@ -9,7 +9,7 @@ use anabranch::documents::Documents;
 use anabranch::engine::{self, BatchSource, Config, Event, Flow, Schedule};
 use anabranch::family::{Conjugate, Topic};
 use anabranch::identify::{ComponentId, Identification, Target, correspond};
-use anabranch::infer::{Inference, TopicSettings};
+use anabranch::infer::{Inference, PriorChoice, TopicSettings};
 use anabranch::posterior::{Evidence, Posterior, TopicPredictor, halves};
 use anabranch::process::{Bound, Hierarchical, LabelStatistics, Population, Process};
 use anabranch_testkit::assignment::best_partial;
@@ -424,7 +424,7 @@ fn duplicates_merge() {
         new,
     };
     central.absorb(BatchId(0), increment, Identification::Optimal).unwrap();
-    let merges = TopicSettings::default().merges(&central.snapshot(), &documents, 1.0);
-    let pairs: BTreeSet<BTreeSet<u64>> = merges.iter().map(|(a, b)| BTreeSet::from([a.0, b.0])).collect();
+    let found = TopicSettings::default().merges(&central.snapshot(), &documents, PriorChoice::Given, 1.0);
+    let pairs: BTreeSet<BTreeSet<u64>> = found.pairs.iter().map(|(a, b)| BTreeSet::from([a.0, b.0])).collect();
     assert_eq!(pairs, BTreeSet::from([BTreeSet::from([0, 1]), BTreeSet::from([2, 3])]));
 }

@@ -11,6 +11,7 @@ use crate::batch::Minibatch;
 use crate::central::{BatchId, Central, Entry, Fold, ROUNDING};
 use crate::family::Conjugate;
 use crate::identify::ComponentId;
+use crate::infer::upkeep::Merges;
 use crate::infer::{Inference, Look, PriorChoice};
 use crate::parallel;
 use crate::posterior::{Evidence, Posterior};
@@ -144,9 +145,10 @@ pub fn finish_while<F: Conjugate, P: Process, I: Inference<F, P>>(
     }
     parallel::on(config.threads, || {
         estimate_prior(&central.snapshot(), central, config);
-        replace_first(central, config, going_on);
+        if !replace_first(central, config, going_on) {
+            merge(&central.snapshot(), central, config, 1.0);
+        }
         estimate_prior(&central.snapshot(), central, config);
-        merge(&central.snapshot(), central, config, 1.0);
         learn_process(central);
     });
 }
@@ -183,7 +185,12 @@ fn merge<F: Conjugate, P: Process, I: Inference<F, P>>(
     horizon: f64,
 ) {
     let Some(sample) = central.remembered(|memory| memory.sampled_rows()) else { return };
-    for (id, into) in config.inference.merges(posterior, &sample, horizon) {
+    let Merges { family, pairs } = config.inference.merges(posterior, &sample, config.prior, horizon);
+    if let Some(family) = family {
+        let process = central.snapshot().process().clone();
+        central.append(&Entry::Prior { family, process }).expect("a prior is never void");
+    }
+    for (id, into) in pairs {
         let now = central.snapshot();
         // Somebody else may have ended one of the two in the meantime: then the merge was not judged.
         if now.position(id).is_some() && now.position(now.resolve(into)).is_some() {
@@ -301,19 +308,20 @@ fn counts_agree(before: &[(ComponentId, Evidence)], after: &[(ComponentId, Evide
 }
 
 /// Looks at the first rows again, with the prior, the merges and the splits that follow from it; again and again where
-/// they are polished. What they said at first is replaced by what they say in the end.
+/// they are polished. What they said at first is replaced by what they say in the end. Returns whether all merges have been
+/// made.
 fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
     central: &Central<F, P, I::Batch>,
     config: &Config<I>,
     going_on: &(dyn Fn(Polishing) -> Flow + Sync),
-) {
+) -> bool {
     central.set_first_aside();
-    let Some(first) = central.remembered(|memory| memory.first().cloned()) else { return };
+    let Some(first) = central.remembered(|memory| memory.first().cloned()) else { return false };
     let aside = central.checkpoint().aside().map_or(0.0, |aside| aside.mass * aside.share);
     if aside == 0.0 || (aside - first.mass()).abs() > ROUNDING * aside {
         // Others have joined among them, whose rows are not here: what these taught cannot be told apart any more.
         central.remembered(|memory| memory.forget_first());
-        return;
+        return false;
     }
     // Where the first rows are most of the data, they show more than the sample.
     let share = first.mass() / central.snapshot().mass();
@@ -326,7 +334,7 @@ fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
     let workspace = I::Workspace::default();
     let mut second = SecondLook { central, config, first, evidence: Vec::new(), workspace };
     second.look(&central.snapshot(), Look::Everywhere);
-    let mut objective = f64::NEG_INFINITY;
+    let (mut objective, mut split) = (f64::NEG_INFINITY, false);
     for round in 1..=rounds {
         let trial = second.trial();
         estimate_prior(trial.posterior(), central, config);
@@ -342,7 +350,7 @@ fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
             continue;
         }
         let found = splits(trial.posterior(), central, config, most.then_some(&second.first));
-        let split = second.split(&trial, found);
+        split = second.split(&trial, found);
         if !split {
             second.look(trial.posterior(), Look::Everywhere);
         }
@@ -354,6 +362,7 @@ fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
     let replaced = central.append(&second.entry());
     debug_assert!(replaced.is_ok(), "{replaced:?}");
     central.remembered(|memory| memory.forget_first());
+    !split
 }
 
 #[cfg(test)]

@@ -188,7 +188,7 @@ impl Family for Bernoulli {
 
     fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
         // Pieces of a cluster are purer than clusters: a prior made of them would never let them merge.
-        if partition == Partition::Pieces || components.len() < 2 {
+        if partition == Partition::Pieces || components.is_empty() {
             return None;
         }
         let n = components.len() as f64;
@@ -203,7 +203,7 @@ impl Family for Bernoulli {
         let mut refitted = self.clone();
         for ((ones, zeros), mean_ln) in refitted.ones.iter_mut().zip(&mut refitted.zeros).zip(&mean_ln) {
             let mut counts = [*ones, *zeros];
-            type_two::dirichlet_step(&mut counts, mean_ln, n);
+            type_two::dirichlet_step(&mut counts, mean_ln, type_two::max_counts(components.len(), partition));
             [*ones, *zeros] = counts;
         }
         Some(refitted)

@@ -207,7 +207,7 @@ impl Family for Categorical {
 
     fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
         // Pieces of a cluster are purer than clusters: a prior made of them would never let them merge.
-        if partition == Partition::Pieces || components.len() < 2 {
+        if partition == Partition::Pieces || components.is_empty() {
             return None;
         }
         let n = components.len() as f64;
@@ -224,7 +224,7 @@ impl Family for Categorical {
         }
         let mut refitted = self.clone();
         for (cells, mean_ln) in refitted.pseudo_counts.iter_mut().zip(&mean_ln) {
-            type_two::dirichlet_step(cells, mean_ln, n);
+            type_two::dirichlet_step(cells, mean_ln, type_two::max_counts(components.len(), partition));
         }
         Some(refitted)
     }

@@ -259,7 +259,7 @@ impl Family for Diagonal {
     }
 
     fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
-        if components.len() < 2 {
+        if components.is_empty() {
             return None;
         }
         let max_shape = 0.5 * type_two::max_dof(1, components.len(), partition);
@@ -275,7 +275,12 @@ impl Family for Diagonal {
             let b = b + a * type_two::LEAST_VARIANCE;
             let mean = own().map(|p| p.a / p.b * p.mean).sum::<f64>() / n / precision;
             let spread = own().map(|p| p.a / p.b * (p.mean - mean).powi(2) + 1.0 / p.kappa).sum::<f64>() / n;
-            *column = NormalGamma { mean, kappa: (1.0 / spread).min(n), a, b };
+            *column = NormalGamma {
+                mean,
+                kappa: (1.0 / spread).min(type_two::max_rows(components.len(), partition)),
+                a,
+                b,
+            };
         }
         Self::new(self.frame.clone(), prior).ok()
     }

@@ -328,7 +328,7 @@ impl Family for Gaussian {
     }
 
     fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
-        if components.len() < 2 {
+        if components.is_empty() {
             return None;
         }
         let d = self.dimensions();
@@ -374,7 +374,7 @@ impl Family for Gaussian {
             type_two::max_dof(d, components.len(), partition),
         );
         let psi = covariance.iter().map(|entry| dof * entry).collect();
-        let kappa = (d as f64 / spread).min(n);
+        let kappa = (d as f64 / spread).min(type_two::max_rows(components.len(), partition));
         Self::new(self.frame.clone(), NormalInverseWishart { mean, kappa, psi, dof }).ok()
     }
 }

@@ -73,6 +73,8 @@ pub enum Partition {
     Clusters,
     /// Pieces of clusters, far too many and all alike: they tell the scale of a cluster, not how much clusters vary.
     Pieces,
+    /// One of several partitions that are compared: the prior may count for as much, however many components there are.
+    Level,
 }
 
 /// The posterior predictive density of one component, prepared once and evaluated for many rows.
@@ -206,7 +208,7 @@ pub trait Family: Conjugate {
     fn screen(&self, _phi: &[f64], _out: &mut [f64]) {}
 
     /// The prior under which components with these statistics are more probable (a step of type-II maximum likelihood),
-    /// or `None` when they cannot tell, as one component never can.
+    /// or `None` when they cannot tell.
     fn refit(&self, _components: &[&[f64]], _partition: Partition) -> Option<Self> {
         None
     }

@@ -182,7 +182,7 @@ impl Family for Multinomial {
 
     fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
         // Pieces of a cluster are purer than clusters: a prior made of them would never let them merge.
-        if partition == Partition::Pieces || components.len() < 2 {
+        if partition == Partition::Pieces || components.is_empty() {
             return None;
         }
         let n = components.len() as f64;
@@ -195,7 +195,11 @@ impl Family for Multinomial {
                 .for_each(|(mean, cell)| *mean += (digamma(cell) - of_total) / n);
         }
         let mut refitted = self.clone();
-        type_two::dirichlet_step(&mut refitted.pseudo_counts, &mean_ln, n);
+        type_two::dirichlet_step(
+            &mut refitted.pseudo_counts,
+            &mean_ln,
+            type_two::max_counts(components.len(), partition),
+        );
         Some(refitted)
     }
 }

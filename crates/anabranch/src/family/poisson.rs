@@ -176,7 +176,7 @@ impl Family for Poisson {
 
     fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
         // Pieces of a cluster are purer than clusters: a prior made of them would never let them merge.
-        if partition == Partition::Pieces || components.len() < 2 {
+        if partition == Partition::Pieces || components.is_empty() {
             return None;
         }
         let n = components.len() as f64;
@@ -191,7 +191,7 @@ impl Family for Poisson {
         for (ix, (mean, mean_ln)) in moments.into_iter().enumerate() {
             if let Some((_, fitted)) = type_two::gamma_prior(mean, mean_ln, f64::INFINITY) {
                 // Estimated from n components, the prior counts for at most n rows.
-                rate[ix] = fitted.min(n);
+                rate[ix] = fitted.min(type_two::max_counts(components.len(), partition));
                 shape[ix] = mean * rate[ix];
             }
         }

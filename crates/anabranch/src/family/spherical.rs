@@ -270,7 +270,7 @@ impl Family for Spherical {
     }
 
     fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
-        if components.len() < 2 {
+        if components.is_empty() {
             return None;
         }
         let max_shape = 0.5 * type_two::max_dof(1, components.len(), partition);
@@ -287,7 +287,7 @@ impl Family for Spherical {
             let away: f64 = own.iter().zip(&mean).map(|(own, mean)| (own - mean).powi(2)).sum();
             p.a / p.b * away + d as f64 / p.kappa
         });
-        let kappa = (d as f64 * n / spread.sum::<f64>()).min(n);
+        let kappa = (d as f64 * n / spread.sum::<f64>()).min(type_two::max_rows(components.len(), partition));
         Self::new(self.frame.clone(), SphericalPrior { mean, kappa, a, b }).ok()
     }
 }

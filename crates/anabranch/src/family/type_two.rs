@@ -25,11 +25,27 @@ pub(super) const LEAST_VARIANCE: f64 = 1e-8;
 /// Alike components ask for infinitely many, and then no other covariance is possible. Pieces of clusters are always
 /// alike; a few clusters may be by chance. So the prior counts for three rows a column, and one more for each cluster.
 pub(super) fn max_dof(dimensions: usize, n_components: usize, partition: Partition) -> f64 {
-    let more = match partition {
-        Partition::Clusters => n_components,
-        Partition::Pieces => 0,
-    };
-    (3 * dimensions + 2 + more) as f64
+    (match partition {
+        Partition::Clusters => 3 * dimensions + 2 + n_components,
+        Partition::Pieces => 3 * dimensions + 2,
+        Partition::Level => 10 * (dimensions + 2),
+    }) as f64
+}
+
+/// The most rows that the prior's idea of where clusters are can count for.
+pub(super) fn max_rows(n_components: usize, partition: Partition) -> f64 {
+    match partition {
+        Partition::Clusters | Partition::Pieces => n_components as f64,
+        Partition::Level => 1.0,
+    }
+}
+
+/// The same of the pseudo-counts of columns.
+pub(super) fn max_counts(n_components: usize, partition: Partition) -> f64 {
+    match partition {
+        Partition::Clusters | Partition::Pieces => n_components as f64,
+        Partition::Level => 10.0,
+    }
 }
 
 /// The degrees of freedom that fit precisions with this mean log-determinant, whose mean has log-determinant

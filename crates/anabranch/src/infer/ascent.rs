@@ -13,7 +13,7 @@
 use std::borrow::Cow;
 
 use super::birth::Births;
-use super::labels::{Labels, MOST};
+use super::labels::{ByComponent, Labels, MOST};
 use super::merge::Overlapping;
 use super::mixture::Workspace;
 use super::narrow::Scored;
@@ -165,17 +165,30 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
     /// Pairs `(keep, end)` of columns, all of which are new, whose merges raise the objective of `horizon` times the data.
     pub(super) fn mergeable(&self, horizon: f64) -> Vec<(usize, usize)> {
         debug_assert!(self.columns.iter().all(|column| column.known.is_none()));
+        self.overlapping(&self.memory.labels.by_component(self.columns.len()), horizon).pairs()
+    }
+
+    /// The columns, all of which are new, with the rows that tell how far they overlap.
+    fn overlapping<'b>(&'b self, labels: &'b ByComponent, horizon: f64) -> Overlapping<'b, F, P> {
         Overlapping {
             family: self.posterior.family(),
             process: self.posterior.process(),
             totals: &self.memory.sums,
             phi: &self.memory.phi,
-            labels: &self.memory.labels.by_component(self.columns.len()),
-            row_weight: &|row| self.weight(row),
+            labels,
+            weights: self.batch.weights(),
+            row_weight: 1.0,
             observations: self.batch.mass(),
             horizon,
         }
-        .pairs()
+    }
+
+    /// The best disjoint pairs `(keep, end)`, at most so many, whether or not they raise the objective.
+    pub(super) fn best_pairs(&self, at_most: usize) -> Vec<(usize, usize)> {
+        let mut pairs =
+            self.overlapping(&self.memory.labels.by_component(self.columns.len()), 1.0).best_pairs();
+        pairs.truncate(at_most);
+        pairs
     }
 
     /// Merges pairs of columns.
@@ -410,6 +423,41 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             }
             last = objective;
         }
+    }
+
+    /// So many E- and M-steps over the labels that are possible.
+    pub(super) fn step_where_possible(&mut self, steps: usize) {
+        let f = self.n_features();
+        for _ in 0..steps {
+            let Workspace { labels, features, phi, ln_weights, changed, .. } = &mut *self.memory;
+            labels.assign_again(features, phi, ln_weights, changed, f);
+            self.accumulate();
+            self.maximise_moved(Some(CONVERGED));
+        }
+    }
+
+    /// Goes on with new columns of these sums alone; the rows are unassigned until the next E-step.
+    pub(super) fn restore(&mut self, sums: &[f64]) {
+        let column = self.columns[0].clone();
+        debug_assert!(column.known.is_none());
+        self.columns.clear();
+        self.columns.resize(sums.len() / self.n_features(), column);
+        self.memory.sums.clear();
+        self.memory.sums.extend_from_slice(sums);
+        self.maximise();
+        self.assign();
+        self.accumulate();
+        self.maximise();
+    }
+
+    /// What the rows say of the labels of each column.
+    pub(super) fn label_statistics(&self) -> Vec<LabelStatistics> {
+        let mut labels = vec![LabelStatistics::default(); self.columns.len()];
+        for (row_ix, row) in self.memory.labels.rows().enumerate() {
+            let weight = self.weight(row_ix);
+            row.for_each(|(ix, probability)| labels[ix].observe(probability, weight));
+        }
+        labels
     }
 
     /// `−Σ_jk r log r`, from the scores of the last E-step, which are linear in `Δ`: no logarithm per entry.

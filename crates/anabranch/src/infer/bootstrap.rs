@@ -8,19 +8,21 @@
 //! what the data do not keep apart. A merge is final and more data will come, so it is judged for more data than there are
 //! (`merge_horizon`). The prior decides what a cluster costs, and the clusters decide the prior: hence the rounds.
 
-use rand::Rng;
+use rand::{Rng, RngExt};
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::ascent::Ascent;
 use super::birth::{Births, Seeds};
+use super::court::{Components, Court, STANDARD_ERRORS, Scores};
+use super::path::{self, Objective, STRONG, Walker};
 use super::{Increment, Look, Precision, Settings, Workspace, birth, look, upkeep};
 use crate::batch::Batch;
 use crate::family::{Family, Partition};
 use crate::identify::ComponentId;
 use crate::parallel;
-use crate::posterior::{Component, Evidence, Posterior};
+use crate::posterior::{Component, Posterior};
 use crate::process::{LabelStatistics, Population, Process};
 
 /// Rows of the first of the two stages.
@@ -51,6 +53,11 @@ const MERGE_HORIZON: f64 = std::f64::consts::SQRT_2;
 const FAR_HORIZON: f64 = 4.0;
 /// … when fewer than one component in so many finds a partner at first.
 const RARE_MERGES: usize = 8;
+/// Fewer rows are all learned from.
+const LEAST_TO_SPARE: usize = 2000;
+/// One of so many rows is spared from a stage to judge it, but at most so many.
+const SPARED: usize = 5;
+const MOST_SPARED: usize = 2000;
 /// Small components that each round tries to do without.
 const DISSOLVED: usize = 16;
 /// Rounds at most; the rest is left to the stream.
@@ -62,6 +69,8 @@ const STEPS: usize = 3;
 const FIRST_STEPS: usize = 20;
 /// The prior has settled when a round moves its log-partition by less than this share.
 const SETTLED: f64 = 2e-3;
+/// Steps of ascent after the merges of a level of the merge path, over the labels that are possible.
+const STEPS_AFTER_MERGES: usize = 2;
 /// Rounds that settle the prior before the first merge, at most.
 const ROUNDS_BEFORE_MERGES: usize = 10;
 
@@ -86,11 +95,18 @@ pub enum Outlook {
 }
 
 impl Outlook {
+    /// The number of components is judged for this many times the rows.
+    fn horizon(self) -> f64 {
+        match self {
+            Self::MoreToCome => FAR_HORIZON,
+            Self::Everything => 1.0,
+        }
+    }
+
     /// Merges must be right for this many times the data.
     fn merge_horizon(self) -> f64 {
         match self {
-            Self::MoreToCome => MERGE_HORIZON,
-            Self::Everything => 1.0,
+            Self::MoreToCome | Self::Everything => MERGE_HORIZON,
         }
     }
 }
@@ -104,7 +120,7 @@ pub struct Bootstrap<F> {
     pub increment: Increment,
     /// Rounds that were needed.
     pub rounds: usize,
-    /// The evidence lower bound of the rows under that family, up to terms of the rows alone.
+    /// The evidence lower bound of the rows under that family and the concentration that suits it, up to terms of the rows alone.
     pub objective: f64,
 }
 
@@ -131,43 +147,83 @@ pub fn bootstrap<F: Family, P: Process>(
         return Bootstrap { family: prior.family().clone(), increment, rounds: 0, objective: 0.0 };
     }
     // Rows without weight show nothing, and must not be all that a stage sees.
-    let batch: &Batch = &batch.weighty();
-    let mut best_of = |prior: &Posterior<F, P>, batch: &Batch, tries: Vec<(Start, usize)>| {
+    let batch = &shuffled(&batch.weighty(), rng);
+    let n = batch.n_rows();
+    let spared = if n < LEAST_TO_SPARE { 0 } else { (n / SPARED).min(MOST_SPARED) };
+    let mut best_of = |prior: &Posterior<F, P>, rows: usize, tries: Vec<(Start, usize)>| {
+        let fresh = batch.slice(rows..(rows + spared).min(n));
+        let batch = batch.head(rows);
+        let court = (!fresh.is_empty() && fresh.mass() > 0.0)
+            .then(|| Court::of_spared(prior.family(), fresh, &batch, outlook.horizon()));
         let seeded: Vec<Seeded<'_>> = tries
             .into_iter()
             .map(|(start, seeds)| {
-                seed(prior, Cow::Borrowed(batch), Plan { choice, start, outlook, seeds }, rng)
+                seed(prior, Cow::Borrowed(&batch), Plan { choice, start, outlook, seeds }, rng)
             })
             .collect();
-        let found = grow_all(prior, seeded, settings, workspace);
+        let found = grow_all(prior, seeded, court.as_ref(), settings, workspace);
         // Of equal ones the first.
-        let better = |best: Bootstrap<F>, other: Bootstrap<F>| {
-            if other.objective > best.objective { other } else { best }
+        let better = |best: (Bootstrap<F>, Scores), other: (Bootstrap<F>, Scores)| {
+            if is_better(&other, &best, court.as_ref()) { other } else { best }
         };
-        found.into_iter().reduce(better).expect("there is a try")
+        found.into_iter().reduce(better).expect("there is a try").0
     };
-    let scout = batch.head(SCOUT_ROWS);
-    let many = (scout.n_rows() / ROWS_PER_SEED).max(LEAST_SEEDS);
+    let scout = SCOUT_ROWS.min(n - spared);
+    let many = (scout / ROWS_PER_SEED).max(LEAST_SEEDS);
     let mut tries = vec![(Start::Prior, many)];
     if choice == PriorChoice::Estimated {
         tries.extend(FEW_SEEDS.into_iter().filter(|few| *few < many).map(|few| (Start::Prior, few)));
         tries.push((Start::Pieces, many));
     }
-    let found = best_of(prior, &scout, tries);
-    let clusters = found.increment.new.len();
-    let mut better = Posterior::prior(found.family, prior.process().clone());
-    better.version = prior.version();
-    let most = (MOST_FEATURES / prior.family().n_features()).max(LEAST_ROWS);
-    let rows = batch.head((ROWS_PER_CLUSTER * clusters).max(LEAST_ROWS).min(most));
-    let few = (SEEDS_PER_CLUSTER * clusters).min(rows.n_rows() / LEAST_ROWS_PER_SEED).max(LEAST_SEEDS);
-    // Where clusters are few, or rows, other numbers of seeds cost little.
-    let others =
-        FEW_SEEDS.into_iter().filter(|seeds| *seeds < few && few <= FEW_CLUSTERS * SEEDS_PER_CLUSTER);
-    let others = others.chain((rows.n_rows() <= SCOUT_ROWS && many > few).then_some(many));
-    let tries = std::iter::once(few).chain(others).map(|seeds| (Start::Prior, seeds));
-    let mut found = best_of(&better, &rows, tries.collect());
-    join_rest(&mut found, prior, batch, rows.n_rows(), settings.precision, workspace);
+    let found = best_of(prior, scout, tries);
+    let most = (MOST_FEATURES / prior.family().n_features()).max(LEAST_ROWS).min(n - spared);
+    let mut found = found;
+    let mut rows;
+    loop {
+        let clusters = found.increment.new.len();
+        let mut better = Posterior::prior(found.family, prior.process().clone());
+        better.version = prior.version();
+        rows = (ROWS_PER_CLUSTER * clusters).max(LEAST_ROWS).min(most);
+        let few = (SEEDS_PER_CLUSTER * clusters).min(rows / LEAST_ROWS_PER_SEED).max(LEAST_SEEDS);
+        // Where clusters are few, or rows, other numbers of seeds cost little.
+        let others =
+            FEW_SEEDS.into_iter().filter(|seeds| *seeds < few && few <= FEW_CLUSTERS * SEEDS_PER_CLUSTER);
+        let others = others.chain((rows <= SCOUT_ROWS && many > few).then_some(many));
+        let tries = std::iter::once(few).chain(others).map(|seeds| (Start::Prior, seeds));
+        found = best_of(&better, rows, tries.collect());
+        // Where most seeds have become clusters, more seeds would have become more.
+        if 2 * found.increment.new.len() <= few || rows == most && few >= rows / LEAST_ROWS_PER_SEED {
+            break;
+        }
+    }
+    join_rest(&mut found, prior, batch, rows, settings.precision, workspace);
     found
+}
+
+/// The rows in random order: those that are spared are like those that are learned from, whatever the stream is sorted by.
+fn shuffled(batch: &Batch, rng: &mut impl Rng) -> Batch {
+    let mut order: Vec<usize> = (0..batch.n_rows()).collect();
+    for ix in (1..order.len()).rev() {
+        order.swap(ix, rng.random_range(0..=ix));
+    }
+    batch.select(&order)
+}
+
+/// Whether what one try found is better than what another one did: on rows that neither has learned from, and by the
+/// objective where those cannot tell.
+fn is_better<F>(
+    (one, scores): &(Bootstrap<F>, Scores),
+    (other, others): &(Bootstrap<F>, Scores),
+    court: Option<&Court>,
+) -> bool {
+    let by_chance = |(mean, error): (f64, f64)| mean.abs() <= STANDARD_ERRORS * error;
+    match court.map(|court| court.difference(scores, others)) {
+        Some(difference) if !by_chance(difference) => difference.0 > 0.0,
+        _ => {
+            let more = one.increment.new.len().cmp(&other.increment.new.len());
+            one.objective > other.objective + STRONG * f64::from(more as i8)
+        }
+    }
 }
 
 /// Adds what the rows from `first` on say of the components that were found.
@@ -228,22 +284,23 @@ pub(super) fn split_stages<F: Family, P: Process>(
         seed(prior, Cow::Owned(batch), plan, rng)
     });
     let seeded = seeded.collect();
-    grow_all(prior, seeded, settings, workspace)
+    grow_all(prior, seeded, None, settings, workspace).into_iter().map(|(found, _)| found).collect()
 }
 
 /// Carries stages out that do not depend on each other.
 fn grow_all<F: Family, P: Process>(
     prior: &Posterior<F, P>,
     seeded: Vec<Seeded<'_>>,
+    court: Option<&Court>,
     settings: &Settings,
     workspace: &mut Workspace,
-) -> Vec<Bootstrap<F>> {
+) -> Vec<(Bootstrap<F>, Scores)> {
     // Each has its features in memory: side by side only if all of them are no more than one may be.
     let features = seeded.iter().map(|one| one.batch.n_rows()).sum::<usize>() * prior.family().n_features();
     if seeded.len() > 1 && parallel::shared() && features <= MOST_FEATURES {
-        parallel::map(seeded.into_iter(), |one| grow(prior, one, settings, &mut Workspace::default()))
+        parallel::map(seeded.into_iter(), |one| grow(prior, one, court, settings, &mut Workspace::default()))
     } else {
-        seeded.into_iter().map(|one| grow(prior, one, settings, workspace)).collect()
+        seeded.into_iter().map(|one| grow(prior, one, court, settings, workspace)).collect()
     }
 }
 
@@ -275,13 +332,14 @@ fn pieces(batch: &Batch, seeds: Seeds, precision: Precision) -> (Batch, Births) 
     (batch.select(&order), births)
 }
 
-/// Carries a stage out.
+/// Carries a stage out; also returns what it scores on the fresh rows.
 fn grow<F: Family, P: Process>(
     prior: &Posterior<F, P>,
     Seeded { plan: Plan { choice, start, outlook, .. }, batch, seeds }: Seeded<'_>,
+    court: Option<&Court>,
     settings: &Settings,
     workspace: &mut Workspace,
-) -> Bootstrap<F> {
+) -> (Bootstrap<F>, Scores) {
     let mut family = prior.family().clone();
     let least = prior.process().least_count();
     let settings = Settings { max_iterations: ITERATIONS_PER_ROUND, ..settings.clone() };
@@ -327,7 +385,7 @@ fn grow<F: Family, P: Process>(
         match (changed, partition) {
             (true, _) => {}
             (false, Partition::Pieces) => partition = Partition::Clusters,
-            (false, Partition::Clusters) => break,
+            (false, Partition::Clusters | Partition::Level) => break,
         }
     }
     if choice == PriorChoice::Estimated {
@@ -338,26 +396,98 @@ fn grow<F: Family, P: Process>(
     while ascent.empty_surplus(least) > 0 {
         ascent.climb(&settings, &mut Vec::new());
     }
+    if choice == PriorChoice::Estimated {
+        let steps = upkeep::prior_steps(ascent.n_columns());
+        refit_prior(&mut ascent, &mut family, Partition::Level, steps);
+    }
+    let mut walker = Learning { ascent, family, choice, court, precision: settings.precision };
+    path::walk(&mut walker, court, Objective::Exact);
+    let Learning { mut ascent, mut family, .. } = walker;
+    ascent.climb(&settings, &mut Vec::new());
+    while ascent.empty_surplus(least) > 0 {
+        ascent.climb(&settings, &mut Vec::new());
+    }
+    let (objective, scores) = judged(&ascent, &family, court, settings.precision);
+    if choice == PriorChoice::Estimated {
+        refit_prior(&mut ascent, &mut family, Partition::Clusters, STEPS);
+    }
     let increment = ascent.export();
-    let objective = objective(&family, prior.process(), &increment, outlook.merge_horizon());
-    Bootstrap { family, increment, rounds, objective }
+    (Bootstrap { family, increment, rounds, objective }, scores)
 }
 
-/// The collapsed evidence lower bound of `horizon` times the rows, up to terms of the rows alone.
-pub(super) fn objective<F: Family, P: Process>(
+/// The components of a stage on the merge path: rows and prior follow each merge.
+struct Learning<'a, 'b, F: Family, P: Process> {
+    ascent: Ascent<'b, F, P>,
+    family: F,
+    choice: PriorChoice,
+    court: Option<&'a Court>,
+    precision: Precision,
+}
+
+impl<F: Family, P: Process> Walker for Learning<'_, '_, F, P> {
+    type Place = (F, Vec<f64>);
+
+    fn n_components(&self) -> usize {
+        self.ascent.n_columns()
+    }
+
+    fn descend(&mut self, merges: usize) {
+        let pairs = self.ascent.best_pairs(merges);
+        self.ascent.merge(&pairs);
+        self.ascent.step_where_possible(STEPS_AFTER_MERGES);
+        if self.choice == PriorChoice::Estimated {
+            let steps = upkeep::prior_steps(self.ascent.n_columns());
+            refit_prior(&mut self.ascent, &mut self.family, Partition::Level, steps);
+        }
+    }
+
+    fn place(&self) -> (Self::Place, f64, Scores) {
+        let (objective, scores) = judged(&self.ascent, &self.family, self.court, self.precision);
+        ((self.family.clone(), self.ascent.memory.sums.clone()), objective, scores)
+    }
+
+    fn come_back(&mut self, (family, sums): &Self::Place) {
+        self.family.clone_from(family);
+        rebase(&mut self.ascent, family.clone());
+        self.ascent.restore(sums);
+    }
+}
+
+/// The objective of the components at hand, and their scores.
+fn judged<F: Family, P: Process>(
+    ascent: &Ascent<'_, F, P>,
+    family: &F,
+    court: Option<&Court>,
+    precision: Precision,
+) -> (f64, Scores) {
+    let (labels, mass) = (&ascent.label_statistics(), ascent.batch().mass());
+    let Workspace { sums, phi, ln_weights, .. } = &*ascent.memory;
+    let process = ascent.posterior().process();
+    let stats = sums.chunks_exact(family.n_features());
+    let objective = objective_of(family, &process.suited(labels.iter()), stats.zip(labels), mass);
+    let components = Components { family, process, sums, phi, ln_weights, labels, mass, precision };
+    (objective, court.map(|court| court.scores(&components)).unwrap_or_default())
+}
+
+/// The collapsed evidence lower bound of the rows, up to terms of the rows alone.
+pub(super) fn objective<F: Family, P: Process>(family: &F, process: &P, increment: &Increment) -> f64 {
+    let components = increment.new.iter().map(|evidence| (evidence.stats.as_slice(), &evidence.labels));
+    objective_of(family, process, components, increment.mass)
+}
+
+/// The same, of components with these sums and labels.
+pub(super) fn objective_of<'a, F: Family, P: Process>(
     family: &F,
     process: &P,
-    increment: &Increment,
-    horizon: f64,
+    components: impl Iterator<Item = (&'a [f64], &'a LabelStatistics)> + Clone,
+    mass: f64,
 ) -> f64 {
     let empty = family.log_partition(&vec![0.0; family.n_features()]);
-    let labels: Vec<LabelStatistics> = increment.new.iter().map(|e| e.labels.scaled(horizon)).collect();
-    let all = Population::of(&labels, horizon * increment.mass);
-    let of = |(evidence, labels): (&Evidence, &LabelStatistics)| {
-        let stats: Vec<f64> = evidence.stats.iter().map(|s| horizon * s).collect();
-        family.log_partition(&stats) - empty + process.score(labels, all) + labels.label_entropy
+    let all = Population::of(components.clone().map(|(_, labels)| labels), mass);
+    let of = |(stats, labels): (&[f64], &LabelStatistics)| {
+        family.log_partition(stats) - empty + process.score(labels, all) + labels.label_entropy
     };
-    process.normaliser(all) + increment.new.iter().zip(&labels).map(of).sum::<f64>()
+    process.normaliser(all) + components.map(of).sum::<f64>()
 }
 
 /// Re-estimates the prior from the components that are large enough to tell; returns how far it went.
@@ -377,12 +507,16 @@ fn refit_prior<F: Family, P: Process>(
     }
     let distance = moved(family, &fitted);
     family.clone_from(&fitted);
-    let process = ascent.posterior().process().clone();
-    let mut under_new_prior = Posterior::prior(fitted, process);
-    under_new_prior.version = ascent.posterior().version();
-    ascent.rebase(under_new_prior);
+    rebase(ascent, fitted);
     ascent.maximise();
     distance
+}
+
+/// Goes on under the prior of this family.
+fn rebase<F: Family, P: Process>(ascent: &mut Ascent<'_, F, P>, family: F) {
+    let mut under_new_prior = Posterior::prior(family, ascent.posterior().process().clone());
+    under_new_prior.version = ascent.posterior().version();
+    ascent.rebase(under_new_prior);
 }
 
 /// How far the prior went, as a share of its log-partition.

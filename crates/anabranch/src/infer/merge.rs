@@ -42,12 +42,20 @@ pub(super) struct Overlapping<'a, F, P> {
     pub(super) phi: &'a [f64],
     /// The rows of each component.
     pub(super) labels: &'a ByComponent,
-    /// How many data a row stands for.
-    pub(super) row_weight: &'a (dyn Fn(usize) -> f64 + Sync),
+    /// Weights of the rows, if they have any.
+    pub(super) weights: Option<&'a [f64]>,
+    /// How many data a row of weight 1 stands for.
+    pub(super) row_weight: f64,
     /// Weight of the data.
     pub(super) observations: f64,
     /// Times the data that a merge must be right for.
     pub(super) horizon: f64,
+}
+
+/// A component by itself, for `horizon` times the data.
+struct Alone {
+    log_partition: f64,
+    labels: LabelStatistics,
 }
 
 struct Pair {
@@ -59,20 +67,30 @@ struct Pair {
 impl<F: Family, P: Process> Overlapping<'_, F, P> {
     /// Pairs `(keep, end)` whose merges raise the objective, best first; no component is in two of them.
     pub(super) fn pairs(&self) -> Vec<(usize, usize)> {
+        self.ranked(true)
+    }
+
+    /// All pairs that could be merged, best first, whether or not that raises the objective; no component is in two of them.
+    pub(super) fn best_pairs(&self) -> Vec<(usize, usize)> {
+        self.ranked(false)
+    }
+
+    fn ranked(&self, rising: bool) -> Vec<(usize, usize)> {
         let k = self.totals.len() / self.family.n_features();
         let f = self.family.n_features();
         let empty = self.family.log_partition(&vec![0.0; f]);
         let alone = parallel::map(0..k, |column| {
-            with_scratch(f, |grown| {
+            let log_partition = with_scratch(f, |grown| {
                 grown.iter_mut().zip(self.of(column)).for_each(|(grown, s)| *grown = s * self.horizon);
                 self.family.log_partition(grown)
-            })
+            });
+            Alone { log_partition, labels: self.labels_of(column) }
         });
         let mut pairs = self.candidates();
         parallel::each(pairs.iter_mut(), PAIRS, |pair| {
-            pair.gain = with_scratch(f, |joined| self.gain(pair, &alone, empty, joined));
+            pair.gain = with_scratch(f, |joined| self.gain(pair, &alone, empty, rising, joined));
         });
-        pairs.retain(|pair| pair.gain > 0.0);
+        pairs.retain(|pair| !rising || pair.gain > 0.0);
         pairs.sort_by(|a, b| b.gain.total_cmp(&a.gain).then((a.keep, a.end).cmp(&(b.keep, b.end))));
         let mut busy = vec![false; k];
         // A pair's gain holds for the state it was computed in: each component takes part in one merge a round.
@@ -128,14 +146,17 @@ impl<F: Family, P: Process> Overlapping<'_, F, P> {
         &self.totals[column * f..(column + 1) * f]
     }
 
-    /// What a merge gains, given the log-partition of each component alone and of none, all for `horizon` times the data.
-    fn gain(&self, pair: &Pair, alone: &[f64], empty: f64, joined: &mut [f64]) -> f64 {
+    /// What a merge gains, given each component alone and the log-partition of none, all for `horizon` times the data. Where
+    /// only `rising` ones are asked for, one that cannot be has no gain.
+    fn gain(&self, pair: &Pair, alone: &[Alone], empty: f64, rising: bool, joined: &mut [f64]) -> f64 {
         let (a, b) = (self.of(pair.keep), self.of(pair.end));
         for ((joined, a), b) in joined.iter_mut().zip(a).zip(b) {
             *joined = a * self.horizon + b * self.horizon;
         }
         let (count_a, count_b) = (a[0] * self.horizon, b[0] * self.horizon);
-        let likelihood = self.family.log_partition(joined) + empty - alone[pair.keep] - alone[pair.end];
+        let likelihood = self.family.log_partition(joined) + empty
+            - alone[pair.keep].log_partition
+            - alone[pair.end].log_partition;
         // The entropy only falls, so certain labels are the most that the other terms can give: most pairs end here.
         // What the last of them added is what its end takes away: the tangent at one fewer is exact.
         let all =
@@ -146,25 +167,49 @@ impl<F: Family, P: Process> Overlapping<'_, F, P> {
         };
         let certain = |count: f64| score(count, f64::NEG_INFINITY);
         let at_most = certain(joined[0]) - certain(count_a) - certain(count_b);
-        if likelihood + at_most.max(0.0) <= 0.0 {
+        if rising && likelihood + at_most.max(0.0) <= 0.0 {
             return f64::NEG_INFINITY;
         }
-        let [first, second, both] = self.labels(pair);
+        let [first, second] = [pair.keep, pair.end].map(|column| alone[column].labels);
+        let both = self.labels_of_both(pair, alone);
         let labels = score(joined[0], both.log_p_empty)
             - score(count_a, first.log_p_empty)
             - score(count_b, second.log_p_empty);
         likelihood + labels + both.label_entropy - first.label_entropy - second.label_entropy
     }
 
-    /// What the rows say of the labels of the two, and of both as one.
-    fn labels(&self, pair: &Pair) -> [LabelStatistics; 3] {
-        let mut labels = [LabelStatistics::default(); 3];
-        self.labels.of_pair(pair.keep, pair.end, |row, a, b| {
-            let weight = self.horizon * (self.row_weight)(row);
-            labels[0].observe(a, weight);
-            labels[1].observe(b, weight);
-            labels[2].observe(a + b, weight);
-        });
+    fn weight(&self, row: usize) -> f64 {
+        self.horizon * self.row_weight * self.weights.map_or(1.0, |weights| weights[row])
+    }
+
+    /// What the rows say of the labels of one component.
+    fn labels_of(&self, column: usize) -> LabelStatistics {
+        let mut labels = LabelStatistics::default();
+        for &(row, probability) in self.labels.of(column) {
+            labels.observe(probability, self.weight(row as usize));
+        }
         labels
+    }
+
+    /// What they say of the labels of both as one: the rows that can belong to both are counted together instead.
+    fn labels_of_both(&self, pair: &Pair, alone: &[Alone]) -> LabelStatistics {
+        let (mut both, mut apart) = (alone[pair.keep].labels, LabelStatistics::default());
+        both += alone[pair.end].labels;
+        self.labels.of_both(pair.keep, pair.end, |row, a, b| {
+            let weight = self.weight(row);
+            apart.observe(a, weight);
+            apart.observe(b, weight);
+            both.observe(a + b, weight);
+        });
+        LabelStatistics {
+            // What is certain of one is certain of both.
+            log_p_empty: if both.log_p_empty.is_finite() {
+                both.log_p_empty - apart.log_p_empty
+            } else {
+                both.log_p_empty
+            },
+            expected_count: both.expected_count - apart.expected_count,
+            label_entropy: both.label_entropy - apart.label_entropy,
+        }
     }
 }

@@ -5,6 +5,7 @@
 mod ascent;
 mod birth;
 mod bootstrap;
+mod court;
 mod features;
 mod labels;
 mod look;
@@ -14,6 +15,7 @@ mod model;
 mod narrow;
 mod nearest;
 mod ordinary;
+mod path;
 mod skip;
 mod split;
 mod surprise;

@@ -10,6 +10,7 @@ use std::fmt::Debug;
 
 use rand::Rng;
 
+use super::upkeep::Merges;
 use super::{
     Bootstrap, Increment, Look, Outlook, PriorChoice, Settings, Workspace, look, mixture, split, upkeep,
 };
@@ -54,14 +55,15 @@ pub trait Inference<F: Conjugate, P: Process>: Clone + Debug + Send + Sync + 'st
     /// The family and the process with their priors estimated anew; `None` when the components cannot tell.
     fn refit(&self, posterior: &Posterior<F, P>) -> Option<(F, P)>;
 
-    /// Merges `(ends, into)`, in this order, that raise the objective of `horizon` times the data. The sample stands for
-    /// all data.
+    /// Merges that are right for `horizon` times the data, with the prior of what is left if it is estimated. The sample
+    /// stands for all data.
     fn merges(
         &self,
         posterior: &Posterior<F, P>,
         sample: &Self::Batch,
+        choice: PriorChoice,
         horizon: f64,
-    ) -> Vec<(ComponentId, ComponentId)>;
+    ) -> Merges<F>;
 
     /// Components of which the sample shows that they hide several, with their parts. A model that knows none proposes none.
     fn splits(
@@ -119,9 +121,10 @@ impl<F: Family, P: Process> Inference<F, P> for Settings {
         &self,
         posterior: &Posterior<F, P>,
         sample: &Batch,
+        choice: PriorChoice,
         horizon: f64,
-    ) -> Vec<(ComponentId, ComponentId)> {
-        upkeep::merges(posterior, sample, horizon, self.precision)
+    ) -> Merges<F> {
+        upkeep::merges(posterior, sample, choice, horizon, self.precision)
     }
 
     fn splits(

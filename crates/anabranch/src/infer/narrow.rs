@@ -52,7 +52,7 @@ const WIDE: f32 = 16.0;
 const MOST_COMPUTED: f64 = 1.0 / 8.0;
 
 /// Parameters in single precision, and how far scores may be off.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Narrow {
     parameters: Vec<f32>,
     /// `e_k` of each component; infinite where the parameters are too long.

@@ -62,7 +62,8 @@ pub(super) fn splits<F: Family, P: Process>(
             continue;
         }
         let one = as_one(family, &several.increment);
-        if several.objective <= objective(family, posterior.process(), &one, 1.0) + MARGIN {
+        let objective = |increment| objective(family, posterior.process(), increment);
+        if objective(&several.increment) <= objective(&one) + MARGIN {
             continue;
         }
         let parts = parts(component.evidence(), &several.increment.new);

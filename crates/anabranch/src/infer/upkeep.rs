@@ -3,23 +3,35 @@
 //! Nothing here changes a posterior. Each function looks at a snapshot and says what could be better; the engine makes
 //! journal entries of it.
 
-use super::Precision;
+use super::bootstrap::objective_of;
+use super::court::{Components, Court, Scores};
 use super::labels::Labels;
 use super::merge::Overlapping;
 use super::narrow::Scored;
+use super::path::{self, Objective, Walker};
+use super::{Precision, PriorChoice};
 use crate::batch::Batch;
 use crate::family::{Family, Partition};
 use crate::identify::ComponentId;
 use crate::math::special::digamma;
 use crate::parallel;
 use crate::posterior::Posterior;
-use crate::process::Process;
+use crate::process::{LabelStatistics, Process};
 
 /// Steps of type-II maximum likelihood at a time.
 const PRIOR_STEPS: usize = 3;
 
-/// Rounds of merges at a time; a component takes part in one merge a round.
-const MERGE_ROUNDS: usize = 12;
+/// The same where components are so few that a step costs little.
+const MORE_PRIOR_STEPS: usize = 12;
+const FEW: usize = 40;
+
+/// Features of the rows of the sample that judge merges, about, and how many rows they are at least; fewer than the least of
+/// all cannot judge.
+const FEATURES: usize = 600_000;
+const JUDGES: usize = 1500;
+const LEAST_JUDGES: usize = 400;
+/// Rows of each component that judge, at least, where it has as many.
+const JUDGES_EACH: usize = 8;
 
 /// Rows whose features are worth a thread.
 const ROWS: usize = 256;
@@ -27,18 +39,20 @@ const ROWS: usize = 256;
 /// The family with its prior estimated anew from the components that are large enough to tell; `None` when they are too
 /// few or the family has no estimate.
 pub fn refit<F: Family, P: Process>(posterior: &Posterior<F, P>) -> Option<F> {
-    let enough = enough_to_tell(posterior.family());
-    let components: Vec<&[f64]> = posterior
-        .components()
-        .iter()
-        .map(|component| component.evidence().stats.as_slice())
-        .filter(|stats| stats[0] >= enough)
-        .collect();
-    let mut fitted = posterior.family().refit(&components, Partition::Clusters)?;
-    for _ in 1..PRIOR_STEPS {
-        fitted = fitted.refit(&components, Partition::Clusters)?;
-    }
-    Some(fitted)
+    let components = posterior.components().iter().map(|component| component.evidence().stats.as_slice());
+    refit_from(posterior.family(), components, Partition::Clusters, PRIOR_STEPS)
+}
+
+fn refit_from<'a, F: Family>(
+    family: &F,
+    components: impl Iterator<Item = &'a [f64]>,
+    partition: Partition,
+    steps: usize,
+) -> Option<F> {
+    let enough = enough_to_tell(family);
+    let components: Vec<&[f64]> = components.filter(|stats| stats[0] >= enough).collect();
+    (1..steps)
+        .try_fold(family.refit(&components, partition)?, |fitted, _| fitted.refit(&components, partition))
 }
 
 /// Rows that a component needs to say something about the prior.
@@ -46,65 +60,221 @@ pub(super) fn enough_to_tell<F: Family>(family: &F) -> f64 {
     3.0 + family.dimensions() as f64 / 2.0
 }
 
-/// Merges `(ends, into)`, in this order, that raise the objective of `horizon` times the data. The sample stands for all
-/// rows when the overlap of components is judged.
+/// Steps of type-II maximum likelihood at a level of the merge path: many where they cost little.
+pub(super) fn prior_steps(n_components: usize) -> usize {
+    if n_components <= FEW { MORE_PRIOR_STEPS } else { PRIOR_STEPS }
+}
+
+/// What a look at a posterior finds that could be better.
+#[derive(Clone, Debug)]
+pub struct Merges<F> {
+    /// The family with the prior of what is left, where it was estimated and something has merged.
+    pub family: Option<F>,
+    /// Merges `(ends, into)`, in this order.
+    pub pairs: Vec<(ComponentId, ComponentId)>,
+}
+
+/// The merges down to the number of components that is best, with the prior of what is left (`path.rs`), for `horizon` times
+/// the data. The sample stands for all rows.
 pub fn merges<F: Family, P: Process>(
     posterior: &Posterior<F, P>,
     sample: &Batch,
+    choice: PriorChoice,
     horizon: f64,
     precision: Precision,
-) -> Vec<(ComponentId, ComponentId)> {
+) -> Merges<F> {
     let family = posterior.family();
     let f = family.n_features();
     let living = living(posterior);
-    let mut ids: Vec<ComponentId> = living.iter().map(|ix| posterior.components()[*ix].id()).collect();
-    let mut totals: Vec<f64> = Vec::with_capacity(ids.len() * f);
-    let mut phi: Vec<f64> = Vec::with_capacity(ids.len() * f);
-    for component in living.iter().map(|ix| &posterior.components()[*ix]) {
-        totals.extend_from_slice(&component.evidence().stats);
-        phi.extend_from_slice(&component.expectation(family).phi);
+    let stats = |ix: &usize| posterior.components()[*ix].evidence().stats.iter().copied();
+    let labels = labels_of(posterior, sample, precision).0;
+    let court = (sample.n_rows() >= LEAST_JUDGES)
+        .then(|| Court::of_learned(family, judges(sample, &labels, living.len(), f), horizon));
+    let mut walker = Looking {
+        court: court.as_ref(),
+        process: posterior.process(),
+        sample,
+        mass: posterior.mass(),
+        choice,
+        precision,
+        place: Place {
+            family: family.clone(),
+            ids: living.iter().map(|ix| posterior.components()[*ix].id()).collect(),
+            totals: living.iter().flat_map(stats).collect(),
+            label_statistics: living.iter().map(|ix| posterior.components()[*ix].evidence().labels).collect(),
+            labels,
+            pairs: Vec::new(),
+        },
+        phi: vec![0.0; living.len() * f],
+        ln_weights: vec![0.0; living.len()],
+    };
+    if choice == PriorChoice::Estimated {
+        let Place { family, totals, ids, .. } = &mut walker.place;
+        if let Some(fitted) =
+            refit_from(family, totals.chunks_exact(f), Partition::Level, prior_steps(ids.len()))
+        {
+            *family = fitted;
+        }
     }
-    let mut labels = labels(posterior, sample, &phi, &living, precision);
-    let sampled = posterior.mass() / sample.mass();
-    let row_weight = |row: usize| sampled * sample.weights().map_or(1.0, |weights| weights[row]);
-    let mut merged = Vec::new();
-    for _ in 0..MERGE_ROUNDS {
-        let pairs = Overlapping {
-            family,
-            process: posterior.process(),
-            totals: &totals,
-            phi: &phi,
-            labels: &labels.by_component(ids.len()),
-            row_weight: &row_weight,
-            observations: posterior.mass(),
-            horizon,
+    walker.maximise();
+    path::walk(&mut walker, court.as_ref(), Objective::Estimate);
+    let Place { family, pairs, .. } = walker.place;
+    let estimated = choice == PriorChoice::Estimated && !pairs.is_empty();
+    Merges { family: estimated.then_some(family), pairs }
+}
+
+/// Rows of the sample that judge, more of them where components are small; each counts for as many as it stands for.
+fn judges(sample: &Batch, labels: &Labels, k: usize, n_features: usize) -> Batch {
+    let mut rows = vec![Vec::new(); k];
+    for (row, labels) in labels.rows().enumerate() {
+        if let Some((ix, _)) = labels.max_by(|a, b| a.1.total_cmp(&b.1)) {
+            rows[ix].push(row);
         }
-        .pairs();
-        if pairs.is_empty() {
-            break;
+    }
+    let share = JUDGES.max(FEATURES / n_features) as f64 / sample.n_rows() as f64;
+    let (mut chosen, mut weights) = (Vec::new(), Vec::new());
+    for rows in rows.iter().filter(|rows| !rows.is_empty()) {
+        let most = ((share * rows.len() as f64).ceil() as usize).max(JUDGES_EACH).min(rows.len());
+        let stands_for = rows.len() as f64 / most as f64;
+        for row in (0..most).map(|ix| rows[ix * rows.len() / most]) {
+            chosen.push(row);
+            weights.push(stands_for * sample.weights().map_or(1.0, |weights| weights[row]));
         }
-        let k = ids.len();
-        let mut stays = vec![true; k];
-        let mut into = vec![None; k];
-        for &(keep, end) in &pairs {
+    }
+    sample.select(&chosen).with_weights(weights).expect("numbers of rows are weights")
+}
+
+/// The components of a posterior on the merge path.
+struct Looking<'a, F, P> {
+    court: Option<&'a Court>,
+    process: &'a P,
+    sample: &'a Batch,
+    mass: f64,
+    choice: PriorChoice,
+    precision: Precision,
+    place: Place<F>,
+    phi: Vec<f64>,
+    ln_weights: Vec<f64>,
+}
+
+#[derive(Clone)]
+struct Place<F> {
+    family: F,
+    ids: Vec<ComponentId>,
+    totals: Vec<f64>,
+    /// Of all rows.
+    label_statistics: Vec<LabelStatistics>,
+    /// Of the sample.
+    labels: Labels,
+    /// Merges so far.
+    pairs: Vec<(ComponentId, ComponentId)>,
+}
+
+impl<F: Family, P: Process> Looking<'_, F, P> {
+    /// Parameters and weights of the components as they are.
+    fn maximise(&mut self) {
+        let (family, f) = (&self.place.family, self.place.family.n_features());
+        self.phi.resize(self.place.totals.len(), 0.0);
+        self.ln_weights.resize(self.place.ids.len(), 0.0);
+        let parameters = self.phi.chunks_exact_mut(f).zip(&mut self.ln_weights);
+        parallel::each(self.place.totals.chunks_exact(f).zip(parameters), 1, |(stats, (phi, ln_weight))| {
+            family.expected_natural(stats, phi);
+            let labels = LabelStatistics { expected_count: stats[0], ..LabelStatistics::default() };
+            *ln_weight = digamma(self.process.existing_mass(&labels));
+        });
+    }
+
+    /// The entropy of the labels of each component in the sample.
+    fn entropies(&self) -> Vec<f64> {
+        let mut entropies = vec![0.0; self.place.ids.len()];
+        for (row_ix, row) in self.place.labels.rows().enumerate() {
+            let weight = self.sample.weights().map_or(1.0, |weights| weights[row_ix]);
+            row.filter(|(_, p)| *p > 0.0).for_each(|(ix, p)| entropies[ix] -= weight * p * p.ln());
+        }
+        entropies
+    }
+}
+
+impl<F: Family, P: Process> Walker for Looking<'_, F, P> {
+    type Place = Place<F>;
+
+    fn n_components(&self) -> usize {
+        self.place.ids.len()
+    }
+
+    fn descend(&mut self, merges: usize) {
+        let (k, f) = (self.place.ids.len(), self.place.family.n_features());
+        let mut pairs = Overlapping {
+            family: &self.place.family,
+            process: self.process,
+            totals: &self.place.totals,
+            phi: &self.phi,
+            labels: &self.place.labels.by_component(k),
+            weights: self.sample.weights(),
+            row_weight: self.mass / self.sample.mass(),
+            observations: self.mass,
+            horizon: 1.0,
+        }
+        .best_pairs();
+        pairs.truncate(merges);
+        let before = self.entropies();
+        let Place { family, ids, totals, label_statistics, labels, pairs: merged } = &mut self.place;
+        let (mut stays, mut into) = (vec![true; k], vec![None; k]);
+        for (keep, end) in pairs {
             stays[end] = false;
             into[end] = Some(keep);
             merged.push((ids[end], ids[keep]));
             for i in 0..f {
                 totals[keep * f + i] += totals[end * f + i];
             }
-            family.expected_natural(&totals[keep * f..(keep + 1) * f], &mut phi[keep * f..(keep + 1) * f]);
         }
         labels.join(&into);
+        for (end, keep) in into.iter().enumerate().filter_map(|(end, keep)| Some((end, (*keep)?))) {
+            let ended = label_statistics[end];
+            label_statistics[keep] += ended;
+        }
         let mut next = 0..;
         let names: Vec<Option<usize>> =
-            stays.iter().map(|stays| if *stays { next.next() } else { None }).collect();
+            stays.iter().map(|stays| stays.then(|| next.next()).flatten()).collect();
         labels.rename(&names);
-        retain_chunks(&mut ids, 1, &stays);
-        retain_chunks(&mut totals, f, &stays);
-        retain_chunks(&mut phi, f, &stays);
+        retain_chunks(ids, 1, &stays);
+        retain_chunks(label_statistics, 1, &stays);
+        retain_chunks(totals, f, &stays);
+        if self.choice == PriorChoice::Estimated {
+            if let Some(fitted) = refit_from(family, totals.chunks_exact(f), Partition::Level, prior_steps(k))
+            {
+                *family = fitted;
+            }
+        }
+        // Rows between the two of a pair are certain of it now. The sample says which share of their entropy that was.
+        let mut after = self.entropies().into_iter();
+        for keep in (0..k).filter(|ix| stays[*ix]) {
+            let own = before[keep]
+                + (0..k).filter(|end| into[*end] == Some(keep)).map(|end| before[end]).sum::<f64>();
+            let left = after.next().expect("one for each that stays");
+            if own > 0.0 {
+                let ix = names[keep].expect("it stays");
+                self.place.label_statistics[ix].label_entropy *= left / own;
+            }
+        }
+        self.maximise();
     }
-    merged
+
+    fn place(&self) -> (Place<F>, f64, Scores) {
+        let (place, labels) = (self.place.clone(), &self.place.label_statistics);
+        let (family, process, mass) = (&self.place.family, self.process, self.mass);
+        let components = self.place.totals.chunks_exact(family.n_features()).zip(labels);
+        let objective = objective_of(family, &process.suited(labels.iter()), components, mass);
+        let (sums, phi, ln_weights) = (&self.place.totals, &self.phi, &self.ln_weights);
+        let precision = self.precision;
+        let components = Components { family, process, sums, phi, ln_weights, labels, mass, precision };
+        (place, objective, self.court.map(|court| court.scores(&components)).unwrap_or_default())
+    }
+
+    fn come_back(&mut self, place: &Place<F>) {
+        self.place = place.clone();
+        self.maximise();
+    }
 }
 
 /// Keeps the chunks of `len` values whose flag is set.
@@ -207,17 +377,19 @@ mod tests {
     #[test]
     fn duplicates_merge_others_do_not_and_the_objective_rises() {
         let (mut fold, rows) = a_cluster_twice_and_another_once();
-        for horizon in [1.0, 2.0] {
-            assert_eq!(
-                merges(fold.posterior(), &rows, horizon, Precision::Mixed),
-                [(ComponentId(1), ComponentId(0))],
-                "horizon {horizon}"
-            );
+        let find = |fold: &Fold<Gaussian, Dirichlet>, choice, horizon| {
+            merges(fold.posterior(), &rows, choice, horizon, Precision::Mixed).pairs
+        };
+        for choice in [PriorChoice::Given, PriorChoice::Estimated] {
+            for horizon in [1.0, 2.0] {
+                let found = find(&fold, choice, horizon);
+                assert_eq!(found, [(ComponentId(1), ComponentId(0))], "{choice:?}, horizon {horizon}");
+            }
         }
         let before = fold.posterior().objective();
         fold.apply(&Entry::Retire { id: ComponentId(1), into: ComponentId(0) }).unwrap();
         assert!(fold.posterior().objective() > before);
-        assert!(merges(fold.posterior(), &rows, 1.0, Precision::Mixed).is_empty());
+        assert!(find(&fold, PriorChoice::Given, 1.0).is_empty());
     }
 
     #[test]

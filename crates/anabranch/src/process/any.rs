@@ -142,6 +142,10 @@ impl Process for AnyProcess {
         ask!(self, process => process.tangents(fewest, most))
     }
 
+    fn suited<'a>(&self, components: impl Iterator<Item = &'a LabelStatistics>) -> Self {
+        ask!(self, process => Self::from(process.suited(components)))
+    }
+
     fn learned<'a>(
         &self,
         components: impl Iterator<Item = &'a LabelStatistics>,

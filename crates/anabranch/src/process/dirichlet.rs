@@ -102,6 +102,11 @@ impl Process for Dirichlet {
         self.alpha()
     }
 
+    fn suited<'a>(&self, components: impl Iterator<Item = &'a LabelStatistics>) -> Self {
+        let alpha = Sizes::of(components).map_or(self.alpha, |sizes| sizes.alpha(0.0).into());
+        Self { alpha, ..*self }
+    }
+
     /// `α` under a Gamma prior.
     fn learned<'a>(&self, components: impl Iterator<Item = &'a LabelStatistics>, _: f64) -> Option<Self> {
         let sizes = Sizes::of(components).filter(|_| self.alpha.is_learned())?;

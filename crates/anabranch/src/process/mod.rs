@@ -223,6 +223,12 @@ pub trait Process: Clone + Debug + Send + Sync + 'static {
         None
     }
 
+    /// The process with the concentration that is most probable for these components, also where it is given: a given one
+    /// says how readily clusters are opened, and would decide their number where data are few.
+    fn suited<'a>(&self, _components: impl Iterator<Item = &'a LabelStatistics>) -> Self {
+        self.clone()
+    }
+
     /// The whole lower bound on `E[log p(z)]` of these components.
     fn bound(&self, components: &[LabelStatistics], observations: f64) -> f64 {
         let all = Population::of(components, observations);

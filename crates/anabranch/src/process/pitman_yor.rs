@@ -164,6 +164,11 @@ impl Process for PitmanYor {
         if self.discount() == 0.0 { last..=last } else { fewest.floor().max(1.0) as u64..=last }
     }
 
+    fn suited<'a>(&self, components: impl Iterator<Item = &'a LabelStatistics>) -> Self {
+        let alpha = Sizes::of(components).map_or(self.alpha, |sizes| sizes.alpha(self.discount()).into());
+        Self { alpha, ..*self }
+    }
+
     fn learned<'a>(&self, components: impl Iterator<Item = &'a LabelStatistics>, _: f64) -> Option<Self> {
         let sizes = Sizes::of(components)?;
         let (alpha, discount) = match (self.alpha.is_learned(), self.discount.is_learned()) {

@@ -11,6 +11,7 @@ use rand::Rng;
 
 use self::search::{Variances, births, drop_empty, search};
 use self::state::{State, dot};
+use super::upkeep::Merges;
 use super::{Bootstrap, Increment, Inference, Look, Outlook, PriorChoice};
 use crate::batch::Batch;
 use crate::family::{Conjugate, LinearGaussian};
@@ -130,7 +131,13 @@ impl Inference<LinearGaussian, Beta> for FeatureSettings {
     }
 
     /// Features that are alike and that no row has at once.
-    fn merges(&self, posterior: &Features, sample: &Batch, horizon: f64) -> Vec<(ComponentId, ComponentId)> {
+    fn merges(
+        &self,
+        posterior: &Features,
+        sample: &Batch,
+        _choice: PriorChoice,
+        horizon: f64,
+    ) -> Merges<LinearGaussian> {
         let mut state = State::start(posterior, sample);
         (0..LOOKS).for_each(|_| state.assign());
         let components: Vec<_> =
@@ -150,7 +157,7 @@ impl Inference<LinearGaussian, Beta> for FeatureSettings {
                 }
             }
         }
-        merged
+        Merges { family: None, pairs: merged }
     }
 
     fn look_again(

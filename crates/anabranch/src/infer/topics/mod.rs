@@ -21,6 +21,7 @@ use rand::Rng;
 
 use self::ascent::Ascent;
 use self::corpus::Corpus;
+use super::upkeep::Merges;
 use super::{Bootstrap, Increment, Inference, Look, Outlook, PriorChoice};
 use crate::documents::Documents;
 use crate::family::Topic;
@@ -268,11 +269,12 @@ impl Inference<Topic, Hierarchical> for TopicSettings {
         &self,
         posterior: &Posterior<Topic, Hierarchical>,
         sample: &Documents,
+        _choice: PriorChoice,
         horizon: f64,
-    ) -> Vec<(ComponentId, ComponentId)> {
+    ) -> Merges<Topic> {
         let judges = sample.slice(0, JUDGES);
         if judges.tokens() <= 0.0 {
-            return Vec::new();
+            return Merges { family: None, pairs: Vec::new() };
         }
         let corpus = Corpus::new(&judges);
         let mut merged = Vec::new();
@@ -293,7 +295,7 @@ impl Inference<Topic, Hierarchical> for TopicSettings {
             }
             merged.extend(pairs);
         }
-        merged
+        Merges { family: None, pairs: merged }
     }
 
     fn look_again(

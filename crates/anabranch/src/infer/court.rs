@@ -1,0 +1,215 @@
+//! Rows that judge components by their predictive density.
+//!
+//! A row that the components have not learned from says what they predict. One that they have learned from says it when it
+//! is left out: of a component with statistics `S` that holds it with probability `r`, `S − r T(x)` is what the others
+//! taught, and
+//!
+//! ```text
+//! log p(x | S − r T(x)) = A(S − r T(x) + T(x)) − A(S − r T(x)) + log h(x)
+//! ```
+
+use super::Precision;
+use super::ascent::fill_features;
+use super::labels::Labels;
+use super::narrow::Scored;
+use crate::batch::Batch;
+use crate::family::Family;
+use crate::math::cholesky::with_scratch;
+use crate::math::log_sum_exp::log_sum_exp;
+use crate::parallel;
+use crate::process::{LabelStatistics, Process};
+
+/// Rows that are scored at a time.
+const ROWS: usize = 64;
+
+/// A component that a row belongs to with less than this probability has learned nothing from it …
+const MINORITY: f64 = 0.02;
+/// … and with more than this, all.
+const CERTAIN: f64 = 0.98;
+
+/// A component that a row belongs to with less than this probability adds nothing to its density.
+const IMPROBABLE: f64 = 1e-5;
+
+/// Differences within so many standard errors are chance, when all rows have been seen.
+pub(super) const STANDARD_ERRORS: f64 = 2.0;
+
+/// What judges components: rows that they have not learned from, or learned ones left out; rows that they have learned from, as
+/// they are; and how many times as many rows there will be.
+///
+/// ```text
+/// fresh rows    d_f = loss − noise        loss: what the family loses for ever by fewer components
+/// learned rows  d_l = loss + noise        noise: what it loses by not knowing the parameters of more
+/// later         d_h = loss − noise/h = ½(1 + 1/h) d_f + ½(1 − 1/h) d_l
+/// ```
+pub(super) struct Court {
+    fresh: Judges,
+    /// Where there will be more rows.
+    learned: Option<Judges>,
+    horizon: f64,
+}
+
+/// The log predictive density of each judge.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scores {
+    fresh: Vec<f64>,
+    learned: Vec<f64>,
+}
+
+/// Components as the judges see them.
+pub(super) struct Components<'a, F, P> {
+    pub(super) family: &'a F,
+    pub(super) process: &'a P,
+    pub(super) sums: &'a [f64],
+    pub(super) phi: &'a [f64],
+    pub(super) ln_weights: &'a [f64],
+    pub(super) labels: &'a [LabelStatistics],
+    /// Weight of the rows that they have learned from.
+    pub(super) mass: f64,
+    pub(super) precision: Precision,
+}
+
+impl Court {
+    /// Rows that were spared, and of those that are learned from as many.
+    pub(super) fn of_spared<F: Family>(family: &F, spared: Batch, learned: &Batch, horizon: f64) -> Self {
+        let some = every_so_many(learned, spared.n_rows());
+        Self {
+            fresh: Judges::new(family, spared, Standing::Fresh),
+            learned: (horizon > 1.0).then(|| Judges::new(family, some, Standing::Learned)),
+            horizon,
+        }
+    }
+
+    /// Rows that have been learned from, each once, whatever it weighs as a judge.
+    pub(super) fn of_learned<F: Family>(family: &F, rows: Batch, horizon: f64) -> Self {
+        let learned = (horizon > 1.0).then(|| Judges::new(family, rows.clone(), Standing::Learned));
+        Self { fresh: Judges::new(family, rows, Standing::LeftOut), learned, horizon }
+    }
+
+    /// How much better the first is for a row, once there are `horizon` times the rows, and the standard error of that.
+    pub(super) fn difference(&self, one: &Scores, other: &Scores) -> (f64, f64) {
+        let (fresh, fresh_error) = self.fresh.difference(&one.fresh, &other.fresh);
+        let Some(judges) = &self.learned else { return (fresh, fresh_error) };
+        let (learned, learned_error) = judges.difference(&one.learned, &other.learned);
+        let (a, b) = (0.5 + 0.5 / self.horizon, 0.5 - 0.5 / self.horizon);
+        (a * fresh + b * learned, (a * fresh_error).hypot(b * learned_error))
+    }
+
+    /// Differences within so many standard errors are chance.
+    pub(super) fn doubt(&self) -> f64 {
+        if self.expects_more() { 0.5 * STANDARD_ERRORS } else { STANDARD_ERRORS }
+    }
+
+    /// Whether more rows are to come.
+    pub(super) fn expects_more(&self) -> bool {
+        self.learned.is_some()
+    }
+
+    pub(super) fn scores<F: Family, P: Process>(&self, components: &Components<'_, F, P>) -> Scores {
+        Scores {
+            fresh: self.fresh.scores(components),
+            learned: self.learned.as_ref().map(|judges| judges.scores(components)).unwrap_or_default(),
+        }
+    }
+}
+
+/// About so many of the rows, evenly spaced.
+fn every_so_many(rows: &Batch, at_most: usize) -> Batch {
+    let n = rows.n_rows();
+    rows.select(&(0..n).step_by(n.div_ceil(at_most.max(1)).max(1)).collect::<Vec<_>>())
+}
+
+/// What the components know of the judges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Nothing.
+    Fresh,
+    /// They have learned from them.
+    Learned,
+    /// They have learned from them, and each is scored without what it taught.
+    LeftOut,
+}
+
+struct Judges {
+    rows: Batch,
+    features: Vec<f64>,
+    standing: Standing,
+}
+
+impl Judges {
+    fn new<F: Family>(family: &F, rows: Batch, standing: Standing) -> Self {
+        let mut features = Vec::new();
+        fill_features(family, &rows, &mut features);
+        Self { rows, features, standing }
+    }
+
+    fn weight(&self, row: usize) -> f64 {
+        self.rows.weights().map_or(1.0, |weights| weights[row])
+    }
+
+    /// The mean of the differences of two scores of each row, and its standard error.
+    fn difference(&self, one: &[f64], other: &[f64]) -> (f64, f64) {
+        let terms = || one.iter().zip(other).enumerate().map(|(row, (a, b))| (self.weight(row), a - b));
+        let total: f64 = terms().map(|(weight, _)| weight).sum();
+        let mean = terms().map(|(weight, d)| weight * d).sum::<f64>() / total;
+        let squares: f64 = terms().map(|(weight, d)| (weight * (d - mean)).powi(2)).sum();
+        (mean, squares.sqrt() / total)
+    }
+
+    /// The log predictive density of each row.
+    fn scores<F: Family, P: Process>(&self, components: &Components<'_, F, P>) -> Vec<f64> {
+        let Components { family, process, sums, phi, ln_weights, labels, mass, precision } = *components;
+        let f = family.n_features();
+        let mut possible = Labels::default();
+        possible.assign(Scored { features: &self.features, phi, ln_weights, n_features: f }, precision);
+        let predictives = parallel::map(sums.chunks_exact(f), |stats| family.predictive(stats));
+        let prior = family.predictive(&vec![0.0; f]);
+        let log_partitions = match self.standing {
+            Standing::LeftOut => parallel::map(sums.chunks_exact(f), |stats| family.log_partition(stats)),
+            Standing::Fresh | Standing::Learned => Vec::new(),
+        };
+        let new_mass = process.new_mass(labels.iter());
+        let left_out = if self.standing == Standing::LeftOut { 1.0 } else { 0.0 };
+        let ln_all = (mass + new_mass - left_out).ln();
+        let ln_mass = |ix: usize, without: f64| {
+            let expected_count = (labels[ix].expected_count - without).max(0.0);
+            process.existing_mass(&LabelStatistics { expected_count, ..labels[ix] }).ln()
+        };
+        let ln_masses: Vec<f64> = (0..labels.len()).map(|ix| ln_mass(ix, 0.0)).collect();
+        let mut scores = vec![0.0; self.rows.n_rows()];
+        parallel::each(scores.chunks_mut(ROWS).enumerate(), 1, |(piece, scores)| {
+            let mut terms = Vec::new();
+            for (row, score) in (piece * ROWS..).zip(scores) {
+                let (x, features) = (self.rows.row(row), &self.features[row * f..(row + 1) * f]);
+                terms.clear();
+                terms.push(new_mass.ln() + prior.ln_density(x));
+                let probable = possible.row(row).filter(|(_, probability)| *probability > IMPROBABLE);
+                terms.extend(probable.map(|(ix, probability)| {
+                    if self.standing == Standing::LeftOut && probability > MINORITY {
+                        let stats = &sums[ix * f..(ix + 1) * f];
+                        let (others, with) = if probability > CERTAIN {
+                            (ln_partition_without(family, stats, features, 1.0), log_partitions[ix])
+                        } else {
+                            let others = ln_partition_without(family, stats, features, probability);
+                            (others, ln_partition_without(family, stats, features, probability - 1.0))
+                        };
+                        return ln_mass(ix, probability) + with - others + family.ln_base(x);
+                    }
+                    ln_masses[ix] + predictives[ix].ln_density(x)
+                }));
+                *score = log_sum_exp(&terms) - ln_all;
+            }
+        });
+        scores
+    }
+}
+
+/// `A(S − r T(x))`; infinite where nobody is left.
+fn ln_partition_without<F: Family>(family: &F, stats: &[f64], features: &[f64], share: f64) -> f64 {
+    if stats[0] <= share {
+        return f64::INFINITY;
+    }
+    with_scratch(stats.len(), |others| {
+        others.iter_mut().zip(stats.iter().zip(features)).for_each(|(o, (s, f))| *o = s - share * f);
+        family.log_partition(others)
+    })
+}

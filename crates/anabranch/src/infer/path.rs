@@ -1,0 +1,143 @@
+//! The merge path: how many components there are, judged together with their prior.
+//!
+//! ```text
+//! K components → merge the best pairs → prior of what is left → … → one component
+//! ```
+//!
+//! A prior that was estimated from pieces of a cluster expects pieces and forbids each single merge of them, while the whole
+//! way down to the cluster, with the prior estimated anew at every level, is uphill. So the way is walked, and only then a
+//! level is chosen:
+//!
+//! - Rows score every level by its predictive density, without what they have taught themselves (`court.rs`). The fewest
+//!   components whose density is within two standard errors of the best predict as well as any; the differences of each
+//!   row's scores tell the error. While more rows are to come, one standard error: what merges later loses nothing.
+//! - A small cluster has few such rows. The objective keeps it, where it is that of all rows and the prior of the level: there
+//!   are at least as many components as the level with the largest objective has. Where no rows can judge, it decides
+//!   alone.
+//!
+//! The objective alone would be no judge: it pays half the logarithm of the rows for each parameter of a component, and
+//! prefers fewer components than predict best where the data are not made of components of this family.
+
+use super::court::{Court, Scores};
+
+/// One of so many components is merged at each level …
+const SHARE: usize = 5;
+/// … and one alone below so many components.
+const SINGLY: usize = 2 * SHARE;
+/// Where the chosen level is, the way is walked again in so many parts …
+const PARTS: usize = 4;
+/// … until the next level has one of so many components fewer.
+const NEAR: usize = 48;
+/// The same while more rows are to come.
+const NEARLY: usize = 8;
+/// The way down ends when so many levels in turn …
+const LOST_LEVELS: usize = 3;
+/// … are worse than one before them by so many standard errors.
+const LOST: f64 = 5.0;
+
+/// More components are more probable when the objective says so by more than this: a Bayes factor of twenty.
+pub(super) const STRONG: f64 = 3.0;
+
+/// Components on their way down.
+pub(super) trait Walker {
+    /// All that it takes to come back.
+    type Place;
+
+    fn n_components(&self) -> usize;
+
+    /// Merges so many of the best pairs, however bad they are, and lets the prior follow.
+    fn descend(&mut self, merges: usize);
+
+    /// Where the components are now, and how good they are there.
+    fn place(&self) -> (Self::Place, f64, Scores);
+
+    fn come_back(&mut self, place: &Self::Place);
+}
+
+/// What the objective of a level is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Objective {
+    /// It is that of all rows with the labels of today.
+    Exact,
+    /// Rows that are gone were labelled by what was known then: it counts only where nobody else can judge.
+    Estimate,
+}
+
+/// A number of components with their prior, and how good they are.
+struct Level<P> {
+    place: P,
+    n_components: usize,
+    objective: f64,
+    scores: Scores,
+}
+
+fn level<W: Walker>(walker: &W) -> Level<W::Place> {
+    let (place, objective, scores) = walker.place();
+    Level { place, n_components: walker.n_components(), objective, scores }
+}
+
+/// Walks down from the components at hand and comes back to the level that is best.
+pub(super) fn walk<W: Walker>(walker: &mut W, court: Option<&Court>, objective: Objective) {
+    let mut levels = vec![level(walker)];
+    while walker.n_components() > 1 && !is_lost(&levels, court) {
+        walker.descend(step(walker.n_components()));
+        levels.push(level(walker));
+    }
+    let mut chosen = choose(&levels, court, objective);
+    let near = if court.is_some_and(Court::expects_more) { NEARLY } else { NEAR };
+    // Between the chosen level and the next one there may be a better one.
+    while let Some(next) = levels.get(chosen + 1).map(|next| next.n_components) {
+        let gap = levels[chosen].n_components - next;
+        if gap <= levels[chosen].n_components / near {
+            break;
+        }
+        let merges = gap.div_ceil(PARTS);
+        walker.come_back(&levels[chosen].place);
+        let mut between = Vec::new();
+        while walker.n_components() > next + merges {
+            walker.descend(merges);
+            between.push(level(walker));
+        }
+        if between.is_empty() {
+            break;
+        }
+        levels.splice(chosen + 1..chosen + 1, between);
+        chosen = choose(&levels, court, objective);
+    }
+    walker.come_back(&levels[chosen].place);
+}
+
+/// Components that end at the next level.
+fn step(n_components: usize) -> usize {
+    if n_components <= SINGLY { 1 } else { n_components / SHARE }
+}
+
+/// Whether the last levels are all certainly worse than one before them: then so are those that would follow.
+fn is_lost<P>(levels: &[Level<P>], court: Option<&Court>) -> bool {
+    let Some(court) = court.filter(|_| levels.len() > LOST_LEVELS) else { return false };
+    let (before, last) = levels.split_at(levels.len() - LOST_LEVELS);
+    let lost = |one: &Level<P>, other: &Level<P>| {
+        let (mean, error) = court.difference(&one.scores, &other.scores);
+        mean > LOST * error
+    };
+    before.iter().any(|one| last.iter().all(|other| lost(one, other)))
+}
+
+/// The level that is chosen.
+fn choose<P>(levels: &[Level<P>], court: Option<&Court>, objective: Objective) -> usize {
+    let highest = levels.iter().map(|level| level.objective).fold(f64::NEG_INFINITY, f64::max);
+    let probable = |ix: &usize| levels[*ix].objective >= highest - STRONG;
+    let most_probable = (0..levels.len()).rev().find(probable).unwrap_or(0);
+    let Some(court) = court else { return most_probable };
+    let ahead = |one: usize, other: usize| court.difference(&levels[one].scores, &levels[other].scores);
+    let best = (0..levels.len()).fold(0, |best, ix| if ahead(ix, best).0 > 0.0 { ix } else { best });
+    let as_good = |ix: &usize| {
+        let (mean, error) = ahead(best, *ix);
+        mean <= court.doubt() * error
+    };
+    let fewest = (best..levels.len()).rev().find(as_good).unwrap_or(best);
+    match objective {
+        Objective::Exact => fewest.min(most_probable),
+        Objective::Estimate => fewest,
+    }
+}
