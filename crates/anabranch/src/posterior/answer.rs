@@ -46,39 +46,37 @@ impl<'a> Answer<'a> {
         log_sum_exp(self.scores)
     }
 
-    /// `log Σ` over the components that exist.
-    fn ln_known(&self) -> f64 {
+    /// The highest score of a component that exists and the sum of all in units of it: far out, scores are large numbers, and
+    /// their differences keep more digits than their logarithms.
+    fn scale(&self) -> (f64, f64) {
         let max = self.known().map(|(_, score)| score).fold(f64::NEG_INFINITY, f64::max);
-        if !max.is_finite() {
-            return max;
-        }
-        max + self.known().map(|(_, score)| (score - max).exp()).sum::<f64>().ln()
+        (max, self.known().map(|(_, score)| (score - max).exp()).sum::<f64>())
     }
 
     /// Writes the probability of each component, in the order of [`Predictor::ids`]; they sum to 1.
     pub fn probabilities(&self, out: &mut [f64]) {
-        let total = self.ln_known();
-        if total == f64::NEG_INFINITY {
+        let (max, sum) = self.scale();
+        if max == f64::NEG_INFINITY {
             // Far out, every density underflows to −∞: the weights are left.
             let total = log_sum_exp(self.predictor.ln_weights());
             out.iter_mut().zip(self.predictor.ln_weights()).for_each(|(out, w)| *out = (w - total).exp());
             return;
         }
         out.fill(0.0);
-        self.known().for_each(|(ix, score)| out[ix] = (score - total).exp());
+        self.known().for_each(|(ix, score)| out[ix] = (score - max).exp() / sum);
     }
 
     /// The most probable components, the most probable first, as places among [`Predictor::ids`] with their
     /// probabilities: at most `count`, and none that has none.
     pub fn top(&self, count: usize, out: &mut Vec<(usize, f64)>) {
         out.clear();
-        let total = self.ln_known();
-        if total == f64::NEG_INFINITY {
+        let (max, sum) = self.scale();
+        if max == f64::NEG_INFINITY {
             let weights = self.predictor.ln_weights();
             let total = log_sum_exp(weights);
             out.extend(weights.iter().enumerate().map(|(ix, w)| (ix, (w - total).exp())));
         } else {
-            out.extend(self.known().map(|(ix, score)| (ix, (score - total).exp())));
+            out.extend(self.known().map(|(ix, score)| (ix, (score - max).exp() / sum)));
         }
         out.retain(|(_, probability)| *probability > 0.0);
         out.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));

