@@ -108,6 +108,5 @@ pub fn agreement_of_rows<P: Process>(
 ) -> Result<Agreement, Failure> {
     let mut tables = Tables::new(clusters);
     tables.add_rows(&Predictor::new(posterior), rows, labels, threads);
-    }
     tables.summarise()
 }
