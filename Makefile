@@ -135,6 +135,11 @@ bench-clusters: $(BENCH)/installed ## Measure clusters of any shape next to scik
 	$(CARGO) build --release --locked --bin anabranch
 	$(BENCH)/bin/python bench/clusters.py --write $(if $(DATA),--data $(DATA))
 
+.PHONY: bench-easy
+bench-easy: $(BENCH)/installed ## Count clusters that anybody can see: separated, few rows, sorted, overlapping (DATA=DIR adds real data)
+	$(CARGO) build --release --locked --bin anabranch
+	$(BENCH)/bin/python bench/easy.py $(if $(DATA),--data $(DATA))
+
 .PHONY: bench-topics
 bench-topics: $(BENCH)/installed ## Measure topics next to tomotopy, gensim and scikit-learn, and write docs/topics.md (DATA=DIR)
 	$(CARGO) build --release --locked --bin anabranch

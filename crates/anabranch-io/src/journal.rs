@@ -266,9 +266,9 @@ mod tests {
     #[test]
     fn a_newer_entry_is_refused_with_its_version() {
         let mut bytes = encode_entry(&prior()).unwrap();
-        bytes[4] = 2;
-        assert_eq!(decode_entry(&bytes).unwrap_err(), EntryFault::Newer(2));
-        assert_eq!(EntryFault::Newer(2).to_string(), "written in entry format 2, this program reads up to 1");
+        bytes[4] = 3;
+        assert_eq!(decode_entry(&bytes).unwrap_err(), EntryFault::Newer(3));
+        assert_eq!(EntryFault::Newer(3).to_string(), "written in entry format 3, this program reads up to 2");
     }
 
     #[test]

@@ -187,6 +187,10 @@ impl World {
                 assert!(created > base);
                 ("superseded", true)
             }
+            // Somebody else has ended it in the meantime: the merge was not judged.
+            Void::UnknownComponent(_) if matches!(message, Entry::Retire { .. }) => {
+                ("of an ended one", false)
+            }
             other => panic!("no worker sends this: {other}"),
         };
         *self.refused.entry(why).or_default() += 1;

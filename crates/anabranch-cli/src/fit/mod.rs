@@ -128,15 +128,15 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         let family = finished.posterior().family().clone();
         let filter = DomainFilter::new(std::slice::from_ref(test), Some(family), names, options.on_bad_row);
         if let Some(test) = finished.tried.note(read_test(test, &options, &schema, filter)) {
-            finished.test_log_likelihood = 
+            finished.test_log_likelihood =
                 Predictor::new(finished.posterior()).mean_ln_density_on(&test, args.engine.parallelism().0);
         }
     }
     let mut tried = std::mem::take(&mut finished.tried);
     let tree = Tree::of(finished.posterior());
     let clusters = Clusters::new(finished.posterior(), &tree, finished.model.provenance.cut);
-    let agreement =
-        labels.and_then(|labels| tried.note(agree_with_labels(args, &options, &finished, &clusters, &labels)));
+    let agreement = labels
+        .and_then(|labels| tried.note(agree_with_labels(args, &options, &finished, &clusters, &labels)));
     let outcome = Outcome::new(&finished, &clusters, &args.engine, agreement);
     if let Some(folder) = &args.output.report {
         let title = format!("Clusters of {}", args.inputs.join(", "));

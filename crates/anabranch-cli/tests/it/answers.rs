@@ -22,9 +22,9 @@ fn cells_go_out_as_they_came_in_also_those_of_a_bad_row() {
     let run =
         sandbox.run(&["predict", "model", "named.csv", "--keep", "name,note,y", "--on-bad-row", "skip"]);
     let lines: Vec<&str> = run.ok().lines().collect();
-    assert_eq!(lines[0], "row,name,note,y,component");
+    assert_eq!(lines[0], "row,name,note,y,component,cluster");
     assert!(lines[1].starts_with("1,anna,\"a, b\",0,"), "{}", lines[1]);
-    assert_eq!(lines[2], "2,bert,,zero,");
+    assert_eq!(lines[2], "2,bert,,zero,,");
     assert!(lines[3].starts_with("3,cleo,\"say \"\"x\"\"\",-10,"), "{}", lines[3]);
     assert_eq!(run.stderr, "1 bad row skipped\n");
     let all =
@@ -62,7 +62,7 @@ fn every_format_holds_the_same_answers() {
         let column = if name.contains("npy") { "3" } else { "log_density" };
         let back =
             sandbox.run(&["fit", name, "--columns", column, "--out", "of_densities", "--json", "--quiet"]);
-        assert_eq!(back.silent_json()["rows"], 300, "{name}");
+        assert_eq!(back.silent_json()["observations"], 300, "{name}");
         let model = sandbox.run(&["inspect", "of_densities", "--json"]).silent_json();
         let weighted = |c: &serde_json::Value| c["count"].as_f64().unwrap() * c["mean"][0].as_f64().unwrap();
         let mean: f64 = model["components"].as_array().unwrap().iter().map(weighted).sum::<f64>() / 300.0;
@@ -134,7 +134,7 @@ fn each_line_is_answered_as_it_comes() {
             input.write_all(row.as_bytes()).unwrap();
             if number == 0 && flags.is_empty() {
                 output.read_line(&mut line).unwrap();
-                assert_eq!(line, "row,component\n");
+                assert_eq!(line, "row,component,cluster\n");
             }
             line.clear();
             // The answer comes although the input goes on.
@@ -155,7 +155,7 @@ fn unusual_rows_are_marked_by_how_unlikely_ordinary_rows_are() {
     sandbox.fit(&["rows.csv", "--out", "model", "--bootstrap", "2000", "--batch-size", "500"]);
     sandbox.write("fresh.csv", three_clusters(4_000, 2).csv());
     let fresh = sandbox.run(&["predict", "model", "fresh.csv", "--tail", "--flag-below", "5%"]);
-    assert_eq!(fresh.ok().lines().next(), Some("row,component,tail,unusual"));
+    assert_eq!(fresh.ok().lines().next(), Some("row,component,cluster,tail,unusual"));
     let marked = fresh.column("unusual").iter().filter(|cell| **cell == "1").count() as f64 / 12_000.0;
     // 12,000 rows at 5 %: chance alone is 4 % of that, that of the 3,000 rows or more behind the tail 8 %.
     assert!((0.04..0.06).contains(&marked), "{marked}");

@@ -33,7 +33,7 @@ fn a_test_set_that_cannot_be_used_is_named_before_the_fit() {
         ("missing.csv", "missing.csv: no such file"),
         ("empty.csv", "empty.csv has no rows"),
         ("header.csv", "header.csv has no rows"),
-        ("other.csv", "other.csv: no column \"x\"; the columns are a, b"),
+        ("other.csv", "other.csv: no column \"x\"; the model was made on x, y, the file has a, b"),
     ] {
         let run = sandbox.run(&["fit", "rows.csv", "--test", file, "--out", "model"]);
         assert_eq!(run.message(), message);

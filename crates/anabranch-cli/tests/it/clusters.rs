@@ -37,10 +37,7 @@ fn two_crescents_are_two_clusters_of_many_components() {
     assert!(result["clusters_normalized_mutual_information"].as_f64().unwrap() > 0.98, "{result}");
     assert!(result["adjusted_rand"].as_f64().unwrap() < 0.5, "{result}");
     let predicted = sandbox.run(&["predict", "model", "rows.csv"]);
-    let lines: Vec<(&str, &str)> =
-        predicted.ok().lines().map(|line| line.split_once(',').expect("two columns")).collect();
-    assert_eq!(lines[0], ("component", "cluster"));
-    let clusters: std::collections::BTreeSet<&str> = lines[1..].iter().map(|line| line.1).collect();
+    let clusters: std::collections::BTreeSet<_> = predicted.column("cluster").into_iter().collect();
     assert_eq!(clusters.len(), 2);
     let shown = sandbox.run(&["inspect", "model"]);
     assert!(shown.ok().contains("components in 2 clusters"), "{}", shown.stdout);
@@ -73,8 +70,7 @@ fn a_way_to_cut_is_kept_in_the_model() {
     sandbox.run(&["clusters", "model", "--count", "3", "--keep"]).ok();
     assert_eq!(sandbox.run(&["clusters", "model", "--json"]).silent_json()["n_clusters"], 3);
     let predicted = sandbox.run(&["predict", "model", "rows.csv"]);
-    let clusters: std::collections::BTreeSet<&str> =
-        predicted.ok().lines().skip(1).filter_map(|line| line.split(',').nth(1)).collect();
+    let clusters: std::collections::BTreeSet<_> = predicted.column("cluster").into_iter().collect();
     assert_eq!(clusters.len(), 3);
     sandbox.run(&["clusters", "model", "--keep"]).ok();
     assert_eq!(sandbox.run(&["clusters", "model", "--json"]).silent_json()["n_clusters"], 2);

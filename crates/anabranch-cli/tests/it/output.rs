@@ -28,16 +28,16 @@ fn probabilities_add_up_to_one_and_name_their_components() {
     let mut lines = all.ok().lines();
     let names: Vec<&str> = lines.next().unwrap().split(',').collect();
     assert!(
-        names[..2] == ["row", "component"] && names[2..].iter().all(|name| name.starts_with("p_")),
+        names[..3] == ["row", "component", "cluster"] && names[3..].iter().all(|name| name.starts_with("p_")),
         "{names:?}"
     );
     for line in lines {
         let row: Vec<f64> = line.split(',').map(|cell| cell.parse().unwrap()).collect();
         assert_eq!(row.len(), names.len());
-        assert!((row[2..].iter().sum::<f64>() - 1.0).abs() < ROUNDING, "{line}");
+        assert!((row[3..].iter().sum::<f64>() - 1.0).abs() < ROUNDING, "{line}");
     }
     let two = sandbox.run(&["predict", "model", "rows.csv", "--proba=2", "--score"]);
-    let header = "row,component,log_density,component_1,probability_1,component_2,probability_2";
+    let header = "row,component,cluster,log_density,component_1,probability_1,component_2,probability_2";
     assert_eq!(two.ok().lines().next(), Some(header));
     assert_eq!(two.column("component"), two.column("component_1"));
     let first = |name: &str| two.column(name)[0].parse::<f64>().unwrap();
@@ -94,7 +94,7 @@ fn samples_follow_their_seed_and_look_like_the_data() {
     assert_ne!(draw("1"), draw("2"));
     let rows = draw("1");
     assert_eq!(rows.lines().next(), Some("x,y"));
-    assert_eq!(column(&rows).len(), 300);
+    assert_eq!(rows.lines().count(), 301);
     assert!(
         rows.lines().skip(1).all(|row| row.split(',').all(|cell| cell.parse::<f64>().unwrap().is_finite()))
     );

@@ -158,7 +158,11 @@ fn look(body: Body) -> io::Result<(Vec<u8>, Body)> {
             Ok((head, Body::File(file)))
         }
         Body::Memory(bytes) => Ok((bytes[..bytes.len().min(MAGIC_BYTES)].to_vec(), Body::Memory(bytes))),
-        Body::Stream(mut stream) => Ok((stream.peek(MAGIC_BYTES)?.to_vec(), Body::Stream(stream))),
+        // A stream that is written line by line is not held up.
+        Body::Stream(mut stream) => {
+            let head = stream.peek_lines(1, MAGIC_BYTES)?.to_vec();
+            Ok((head, Body::Stream(stream)))
+        }
     }
 }
 

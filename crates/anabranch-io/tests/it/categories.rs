@@ -69,7 +69,10 @@ fn a_model_finds_columns_by_name_and_codes_by_its_own_categories() {
     let (rows, schema) = coded("id,x,colour\nq,1,red\nq,2,violet\nq,3,blue\n", &options);
     assert_eq!(rows, [[1.0, 1.0], [2.0, 2.0], [0.0, 3.0]]);
     assert_eq!(schema, model);
-    assert_eq!(message_with("x,y\n1,2\n", &options), "memory: no column \"colour\"; the columns are x, y");
+    assert_eq!(
+        message_with("x,y\n1,2\n", &options),
+        "memory: no column \"colour\"; the model was made on colour, x, the file has x, y"
+    );
 }
 
 #[test]

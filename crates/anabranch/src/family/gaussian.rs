@@ -270,6 +270,9 @@ impl Family for Gaussian {
                 factor: factor.to_vec(),
                 widening,
                 density,
+                kappa: posterior.kappa,
+                dof: posterior.dof,
+                ln_determinant: posterior.ln_determinant + 2.0 * self.frame.ln_scale(),
             }) as Box<dyn Predictive>
         })
     }
@@ -431,18 +434,27 @@ struct GaussianPredictive {
     factor: Vec<f64>,
     widening: f64,
     density: StudentT,
+    kappa: f64,
+    dof: f64,
+    /// `log |Ψ|` in the units of the data.
+    ln_determinant: f64,
 }
 
 impl GaussianPredictive {
-    /// At a row of the frame.
-    fn ln_density_framed(&self, framed: &[f64]) -> f64 {
+    /// `(x − m)ᵀ Ψ⁻¹ (x − m)` of a row of the frame.
+    fn squared_distance(&self, framed: &[f64]) -> f64 {
         let d = self.mean.len();
         with_scratch(d, |centred| {
             let offsets = framed.iter().zip(&self.mean);
             centred.iter_mut().zip(offsets).for_each(|(out, (value, mean))| *out = value - mean);
             cholesky::solve_lower(d, &self.factor, centred);
-            self.density.ln_density(centred.iter().map(|v| v * v).sum::<f64>() / self.widening)
+            centred.iter().map(|v| v * v).sum()
         })
+    }
+
+    /// At a row of the frame.
+    fn ln_density_framed(&self, framed: &[f64]) -> f64 {
+        self.density.ln_density(self.squared_distance(framed) / self.widening)
     }
 }
 
@@ -456,6 +468,22 @@ impl Predictive for GaussianPredictive {
 
     fn ln_density_from(&self, _x: &[f64], features: &[f64]) -> f64 {
         self.ln_density_framed(&features[1..=self.mean.len()])
+    }
+
+    /// With `c = κ/(κ − r)`: `Ψ − r c (x − m)(x − m)ᵀ` is what the others scatter by, around `m − (c − 1)(x − m)`.
+    fn ln_density_left_out(&self, features: &[f64], share: f64) -> Option<f64> {
+        let d = self.mean.len();
+        let q = self.squared_distance(&features[1..=d]);
+        let kappa = self.kappa - share;
+        let further = self.kappa / kappa;
+        let left = 1.0 - share * further * q;
+        let dof = self.dof - share - (d as f64 - 1.0);
+        if !(kappa > 0.0 && left > 0.0 && dof > 0.0) {
+            return None;
+        }
+        let widening = 1.0 + 1.0 / kappa;
+        let ln_determinant = self.ln_determinant + left.ln() + d as f64 * widening.ln();
+        Some(StudentT::new(d, dof, ln_determinant).ln_density(further * further * q / left / widening))
     }
 
     /// `y = h q` with `q = (x − m)ᵀ M⁻¹ (x − m)`, term by term.

@@ -87,6 +87,12 @@ pub trait Predictive: Send + Sync {
         self.ln_density(x)
     }
 
+    /// The same, of a row that the component has learned from with this share, without what it taught: `S − r T(x)` in place of
+    /// `S`. `None` where that has no short form.
+    fn ln_density_left_out(&self, _features: &[f64], _share: f64) -> Option<f64> {
+        None
+    }
+
     /// A bound from above that many rows can be compared with at once; writes its `θ`, as long as `T(x)` and 0 before.
     fn envelope(&self, theta: &mut [f64]) -> Envelope;
 }

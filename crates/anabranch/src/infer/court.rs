@@ -22,10 +22,8 @@ use crate::process::{LabelStatistics, Process};
 /// Rows that are scored at a time.
 const ROWS: usize = 64;
 
-/// A component that a row belongs to with less than this probability has learned nothing from it …
+/// A component that a row belongs to with less than this probability has learned nothing from it.
 const MINORITY: f64 = 0.02;
-/// … and with more than this, all.
-const CERTAIN: f64 = 0.98;
 
 /// A component that a row belongs to with less than this probability adds nothing to its density.
 const IMPROBABLE: f64 = 1e-5;
@@ -163,10 +161,6 @@ impl Judges {
         possible.assign(Scored { features: &self.features, phi, ln_weights, n_features: f }, precision);
         let predictives = parallel::map(sums.chunks_exact(f), |stats| family.predictive(stats));
         let prior = family.predictive(&vec![0.0; f]);
-        let log_partitions = match self.standing {
-            Standing::LeftOut => parallel::map(sums.chunks_exact(f), |stats| family.log_partition(stats)),
-            Standing::Fresh | Standing::Learned => Vec::new(),
-        };
         let new_mass = process.new_mass(labels.iter());
         let left_out = if self.standing == Standing::LeftOut { 1.0 } else { 0.0 };
         let ln_all = (mass + new_mass - left_out).ln();
@@ -186,13 +180,10 @@ impl Judges {
                 terms.extend(probable.map(|(ix, probability)| {
                     if self.standing == Standing::LeftOut && probability > MINORITY {
                         let stats = &sums[ix * f..(ix + 1) * f];
-                        let (others, with) = if probability > CERTAIN {
-                            (ln_partition_without(family, stats, features, 1.0), log_partitions[ix])
-                        } else {
-                            let others = ln_partition_without(family, stats, features, probability);
-                            (others, ln_partition_without(family, stats, features, probability - 1.0))
-                        };
-                        return ln_mass(ix, probability) + with - others + family.ln_base(x);
+                        let ln_density = predictives[ix]
+                            .ln_density_left_out(features, probability)
+                            .unwrap_or_else(|| ln_density_left_out(family, stats, features, x, probability));
+                        return ln_mass(ix, probability) + ln_density;
                     }
                     ln_masses[ix] + predictives[ix].ln_density(x)
                 }));
@@ -203,13 +194,89 @@ impl Judges {
     }
 }
 
-/// `A(S − r T(x))`; infinite where nobody is left.
-fn ln_partition_without<F: Family>(family: &F, stats: &[f64], features: &[f64], share: f64) -> f64 {
+/// `log p(x | S − r T(x))`.
+fn ln_density_left_out<F: Family>(family: &F, stats: &[f64], features: &[f64], x: &[f64], share: f64) -> f64 {
     if stats[0] <= share {
-        return f64::INFINITY;
+        // Nobody is left.
+        return f64::NEG_INFINITY;
     }
     with_scratch(stats.len(), |others| {
-        others.iter_mut().zip(stats.iter().zip(features)).for_each(|(o, (s, f))| *o = s - share * f);
-        family.log_partition(others)
+        let mut ln_partition = |taken: f64| {
+            others.iter_mut().zip(stats.iter().zip(features)).for_each(|(o, (s, f))| *o = s - taken * f);
+            family.log_partition(others)
+        };
+        ln_partition(share - 1.0) - ln_partition(share) + family.ln_base(x)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand_distr::{Distribution, StandardNormal};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::*;
+    use crate::family::{Conjugate, Gaussian};
+
+    /// Log-partitions of hundreds, subtracted.
+    const ROUNDING: f64 = 1e-9;
+
+    #[test]
+    fn a_row_that_is_left_out_is_scored_by_what_the_others_taught() {
+        let rng = &mut Xoshiro256PlusPlus::seed_from_u64(1);
+        let values = (0..300).map(|_| StandardNormal.sample(rng)).collect();
+        let rows = Batch::new(3, values).unwrap();
+        let family = Gaussian::from_rows(&rows).unwrap();
+        let f = family.n_features();
+        let mut features = vec![0.0; f];
+        let mut stats = vec![0.0; f];
+        for row in rows.rows() {
+            family.features(row, &mut features);
+            stats.iter_mut().zip(&features).for_each(|(s, x)| *s += x);
+        }
+        for (row, share) in rows.rows().zip([1.0, 0.7, 0.1]) {
+            family.features(row, &mut features);
+            let others: Vec<f64> = stats.iter().zip(&features).map(|(s, x)| s - share * x).collect();
+            let expected = family.predictive(&others).ln_density(row);
+            let short = family.predictive(&stats).ln_density_left_out(&features, share).unwrap();
+            let long = ln_density_left_out(&family, &stats, &features, row, share);
+            assert!((short - expected).abs() < ROUNDING && (long - expected).abs() < ROUNDING);
+        }
+    }
+
+    #[test]
+    fn judges_do_not_believe_what_they_taught() {
+        // Twenty rows of one Gaussian, each a component of its own, or all of them one.
+        let rng = &mut Xoshiro256PlusPlus::seed_from_u64(2);
+        let rows = Batch::new(1, (0..20).map(|_| StandardNormal.sample(rng)).collect()).unwrap();
+        let family = Gaussian::from_rows(&rows).unwrap();
+        let process = crate::process::Dirichlet::new(1.0, crate::process::Bound::Paper).unwrap();
+        let f = family.n_features();
+        let mut each = vec![0.0; 20 * f];
+        rows.rows().zip(each.chunks_exact_mut(f)).for_each(|(row, out)| family.features(row, out));
+        let mut one = vec![0.0; f];
+        each.chunks_exact(f).for_each(|stats| one.iter_mut().zip(stats).for_each(|(sum, s)| *sum += s));
+        let court = Court::of_learned(&family, rows.clone(), 1.0);
+        let score = |sums: &[f64]| {
+            let mut phi = vec![0.0; sums.len()];
+            sums.chunks_exact(f).zip(phi.chunks_exact_mut(f)).for_each(|(stats, phi)| {
+                family.expected_natural(stats, phi);
+            });
+            let mut labels = vec![LabelStatistics::default(); sums.len() / f];
+            sums.iter().step_by(f).zip(&mut labels).for_each(|(count, labels)| labels.observe(1.0, *count));
+            let ln_weights: Vec<f64> = labels.iter().map(|labels| labels.expected_count.ln()).collect();
+            court.scores(&Components {
+                family: &family,
+                process: &process,
+                sums,
+                phi: &phi,
+                ln_weights: &ln_weights,
+                labels: &labels,
+                mass: 20.0,
+                precision: Precision::Double,
+            })
+        };
+        let (mean, error) = court.difference(&score(&one), &score(&each));
+        assert!(mean > 2.0 * error, "{mean} ± {error}");
+    }
 }

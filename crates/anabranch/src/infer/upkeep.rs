@@ -3,6 +3,8 @@
 //! Nothing here changes a posterior. Each function looks at a snapshot and says what could be better; the engine makes
 //! journal entries of it.
 
+use std::collections::BTreeMap;
+
 use super::bootstrap::objective_of;
 use super::court::{Components, Court, Scores};
 use super::labels::Labels;
@@ -102,9 +104,11 @@ pub fn merges<F: Family, P: Process>(
             ids: living.iter().map(|ix| posterior.components()[*ix].id()).collect(),
             totals: living.iter().flat_map(stats).collect(),
             label_statistics: living.iter().map(|ix| posterior.components()[*ix].evidence().labels).collect(),
-            labels,
             pairs: Vec::new(),
         },
+        first_ids: living.iter().map(|ix| posterior.components()[*ix].id()).collect(),
+        first_labels: &labels,
+        labels: labels.clone(),
         phi: vec![0.0; living.len() * f],
         ln_weights: vec![0.0; living.len()],
     };
@@ -153,6 +157,11 @@ struct Looking<'a, F, P> {
     choice: PriorChoice,
     precision: Precision,
     place: Place<F>,
+    /// The labels of the sample at the beginning of the path, and whose they are.
+    first_ids: Vec<ComponentId>,
+    first_labels: &'a Labels,
+    /// The labels now.
+    labels: Labels,
     phi: Vec<f64>,
     ln_weights: Vec<f64>,
 }
@@ -164,8 +173,6 @@ struct Place<F> {
     totals: Vec<f64>,
     /// Of all rows.
     label_statistics: Vec<LabelStatistics>,
-    /// Of the sample.
-    labels: Labels,
     /// Merges so far.
     pairs: Vec<(ComponentId, ComponentId)>,
 }
@@ -187,7 +194,7 @@ impl<F: Family, P: Process> Looking<'_, F, P> {
     /// The entropy of the labels of each component in the sample.
     fn entropies(&self) -> Vec<f64> {
         let mut entropies = vec![0.0; self.place.ids.len()];
-        for (row_ix, row) in self.place.labels.rows().enumerate() {
+        for (row_ix, row) in self.labels.rows().enumerate() {
             let weight = self.sample.weights().map_or(1.0, |weights| weights[row_ix]);
             row.filter(|(_, p)| *p > 0.0).for_each(|(ix, p)| entropies[ix] -= weight * p * p.ln());
         }
@@ -209,7 +216,7 @@ impl<F: Family, P: Process> Walker for Looking<'_, F, P> {
             process: self.process,
             totals: &self.place.totals,
             phi: &self.phi,
-            labels: &self.place.labels.by_component(k),
+            labels: &self.labels.by_component(k),
             weights: self.sample.weights(),
             row_weight: self.mass / self.sample.mass(),
             observations: self.mass,
@@ -218,7 +225,8 @@ impl<F: Family, P: Process> Walker for Looking<'_, F, P> {
         .best_pairs();
         pairs.truncate(merges);
         let before = self.entropies();
-        let Place { family, ids, totals, label_statistics, labels, pairs: merged } = &mut self.place;
+        let labels = &mut self.labels;
+        let Place { family, ids, totals, label_statistics, pairs: merged } = &mut self.place;
         let (mut stays, mut into) = (vec![true; k], vec![None; k]);
         for (keep, end) in pairs {
             stays[end] = false;
@@ -273,6 +281,19 @@ impl<F: Family, P: Process> Walker for Looking<'_, F, P> {
 
     fn come_back(&mut self, place: &Place<F>) {
         self.place = place.clone();
+        let ends: BTreeMap<ComponentId, ComponentId> = place.pairs.iter().copied().collect();
+        let last = |mut id: ComponentId| {
+            while let Some(into) = ends.get(&id) {
+                id = *into;
+            }
+            id
+        };
+        let position = |ids: &[ComponentId], id: ComponentId| ids.iter().position(|other| *other == id);
+        let into = self.first_ids.iter().map(|id| position(&self.first_ids, last(*id)));
+        self.labels = self.first_labels.clone();
+        self.labels.join(&into.collect::<Vec<_>>());
+        let names = self.first_ids.iter().map(|id| position(&place.ids, *id));
+        self.labels.rename(&names.collect::<Vec<_>>());
         self.maximise();
     }
 }
