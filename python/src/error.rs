@@ -50,6 +50,12 @@ impl From<Failure> for Fault {
             Failure::Input { message, hint } => Self::with_hint(message, hint),
             Failure::Internal { message } => Self::Internal(message),
             Failure::BrokenPipe => Self::Internal("broken pipe".into()),
+            Failure::Several(failures) => {
+                let message = |failure| match Self::from(failure) {
+                    Self::Input(message) | Self::File(message) | Self::Internal(message) => message,
+                };
+                Self::Input(failures.into_iter().map(message).collect::<Vec<_>>().join("\n"))
+            }
         }
     }
 }

@@ -135,8 +135,8 @@ mod tests {
     fn settings_survive_and_a_newer_format_is_refused_before_anything_else_is_read() {
         let spec = JobSpec::default();
         assert_eq!(JobSpec::from_json(&spec.to_json()).unwrap(), spec);
-        let error = JobSpec::from_json(br#"{"entry_format": 2, "something": "new"}"#).unwrap_err();
-        assert_eq!(error.to_string(), "the job's journal is in entry format 2, this program knows up to 1");
+        let error = JobSpec::from_json(br#"{"entry_format": 3, "something": "new"}"#).unwrap_err();
+        assert_eq!(error.to_string(), "the job's journal is in entry format 3, this program knows up to 2");
     }
 
     #[test]
