@@ -150,11 +150,11 @@ pub fn bootstrap<F: Family, P: Process>(
     let batch = &shuffled(&batch.weighty(), rng);
     let n = batch.n_rows();
     let spared = if n < LEAST_TO_SPARE { 0 } else { (n / SPARED).min(MOST_SPARED) };
-    let mut best_of = |prior: &Posterior<F, P>, rows: usize, tries: Vec<(Start, usize)>| {
+    let mut best_of = |prior: &Posterior<F, P>, rows: usize, horizon: f64, tries: Vec<(Start, usize)>| {
         let fresh = batch.slice(rows..(rows + spared).min(n));
         let batch = batch.head(rows);
         let court = (!fresh.is_empty() && fresh.mass() > 0.0)
-            .then(|| Court::of_spared(prior.family(), fresh, &batch, outlook.horizon()));
+            .then(|| Court::of_spared(prior.family(), fresh, &batch, horizon));
         let seeded: Vec<Seeded<'_>> = tries
             .into_iter()
             .map(|(start, seeds)| {
@@ -175,7 +175,8 @@ pub fn bootstrap<F: Family, P: Process>(
         tries.extend(FEW_SEEDS.into_iter().filter(|few| *few < many).map(|few| (Start::Prior, few)));
         tries.push((Start::Pieces, many));
     }
-    let found = best_of(prior, scout, tries);
+    // How many there are is judged for the rows at hand: each stage has more.
+    let found = best_of(prior, scout, 1.0, tries);
     let most = (MOST_FEATURES / prior.family().n_features()).max(LEAST_ROWS).min(n - spared);
     let mut found = found;
     let mut rows;
@@ -190,7 +191,7 @@ pub fn bootstrap<F: Family, P: Process>(
             FEW_SEEDS.into_iter().filter(|seeds| *seeds < few && few <= FEW_CLUSTERS * SEEDS_PER_CLUSTER);
         let others = others.chain((rows <= SCOUT_ROWS && many > few).then_some(many));
         let tries = std::iter::once(few).chain(others).map(|seeds| (Start::Prior, seeds));
-        found = best_of(&better, rows, tries.collect());
+        found = best_of(&better, rows, outlook.horizon(), tries.collect());
         // Where most seeds have become clusters, more seeds would have become more.
         if 2 * found.increment.new.len() <= few || rows == most && few >= rows / LEAST_ROWS_PER_SEED {
             break;
