@@ -82,9 +82,10 @@ def test_the_command_line_writes_the_same_file(tmp_path):
     assert ours.read_bytes() == theirs.read_bytes()
 
 
-def predicted(*args):
-    """The components that the command gives to rows, without their clusters."""
-    return np.array([line.split(",")[0] for line in command("predict", *args).split()[1:]], dtype=int)
+def predicted(*args, column="component"):
+    """A column of what the command answers, as numbers."""
+    header, *lines = (line.split(",") for line in command("predict", *args).split())
+    return np.array([float(line[header.index(column)]) for line in lines])
 
 
 def test_the_command_line_reads_our_model_and_we_read_its(tmp_path):
@@ -93,7 +94,7 @@ def test_the_command_line_reads_our_model_and_we_read_its(tmp_path):
     fitted.save(tmp_path / "ours")
     labels = predicted(tmp_path / "ours", tmp_path / "rows.npy")
     np.testing.assert_array_equal(labels, fitted.component_ids_[fitted.predict(X)])
-    scores = np.array(command("predict", tmp_path / "ours", tmp_path / "rows.npy", "--score").split()[1:], dtype=float)
+    scores = predicted(tmp_path / "ours", tmp_path / "rows.npy", "--score", column="log_density")
     np.testing.assert_array_equal(scores, fitted.score_samples(X))
     command("fit", tmp_path / "rows.npy", "--out", tmp_path / "theirs", "--quiet", "--alpha", 3)
     loaded = anabranch.load(tmp_path / "theirs")
