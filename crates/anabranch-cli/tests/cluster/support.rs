@@ -185,7 +185,8 @@ impl Place {
     pub fn held_out(&self, test: &Path) -> f64 {
         let test = test.to_string_lossy().into_owned();
         let scored = self.run(&["predict", "checked.anabranch", &test, "--score"]);
-        let scores: Vec<f64> = scored.ok().lines().filter_map(|line| line.parse().ok()).collect();
+        let densities = scored.ok().lines().filter_map(|line| line.rsplit(',').next());
+        let scores: Vec<f64> = densities.filter_map(|cell| cell.parse().ok()).collect();
         assert!(!scores.is_empty());
         scores.iter().sum::<f64>() / scores.len() as f64
     }
