@@ -47,17 +47,6 @@ pub enum Command {
     Pull(PullArgs),
     /// Show how a cluster's job stands
     Status(StatusArgs),
-    /// Live page, prediction and metrics over http
-    #[command(hide = true)]
-    Serve(Later),
-}
-
-/// Whatever is typed behind a command that is not built yet.
-#[derive(Debug, Args)]
-pub struct Later {
-    /// Ignored.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub rest: Vec<String>,
 }
 
 /// How rows are read; the same for every command that reads.

@@ -79,11 +79,6 @@ impl Failure {
         }
     }
 
-    /// Something that is planned and not there.
-    pub fn not_yet(what: &str) -> Self {
-        Self::input(format!("{what} is not in this build yet"))
-    }
-
     /// Prints the message and returns the exit code.
     pub fn report(&self) -> u8 {
         match self {

@@ -68,6 +68,5 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Worker(args) => cluster::worker::command(args),
         Command::Pull(args) => cluster::pull::command(args),
         Command::Status(args) => cluster::status::command(args),
-        Command::Serve(_) => Err(Failure::not_yet("`serve`")),
     }
 }

@@ -61,9 +61,7 @@ fn slips_of_the_keyboard_are_the_users_to_mend() {
 }
 
 #[test]
-fn what_is_not_built_yet_says_so() {
-    let run = Sandbox::new().run(&["serve", "anything", "--flag"]);
-    assert_eq!(run.refusal(), "`serve` is not in this build yet");
+fn flags_that_do_not_go_together_are_refused() {
     let flags: [(&[&str], &str); 6] = [
         (&["--model", "bp", "--algorithm", "svi"], "--model bp goes with --algorithm sda"),
         (&["--discount", "0.1"], "--discount goes with --model py"),
