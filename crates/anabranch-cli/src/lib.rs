@@ -1,6 +1,7 @@
 //! The command `anabranch`: what it understands, does, draws and prints.
 
 pub mod args;
+#[cfg(feature = "cluster")]
 pub mod cluster;
 mod clusters;
 mod demo;
@@ -64,9 +65,17 @@ fn run(command: &Command) -> Result<(), Failure> {
             Ok(std::io::stdout().lock().write_all(&script)?)
         }
         Command::Experiment(args) => experiment::command(args),
+        #[cfg(feature = "cluster")]
         Command::Submit(args) => cluster::submit::command(args),
+        #[cfg(feature = "cluster")]
         Command::Worker(args) => cluster::worker::command(args),
+        #[cfg(feature = "cluster")]
         Command::Pull(args) => cluster::pull::command(args),
+        #[cfg(feature = "cluster")]
         Command::Status(args) => cluster::status::command(args),
+        #[cfg(not(feature = "cluster"))]
+        Command::Submit(_) | Command::Worker(_) | Command::Pull(_) | Command::Status(_) => {
+            Err(Failure::left_out("does not talk to clusters", "cluster"))
+        }
     }
 }

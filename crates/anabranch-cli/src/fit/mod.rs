@@ -25,9 +25,11 @@ pub(crate) use progress::Progress;
 pub(crate) use session::check_places;
 pub use session::{BOOTSTRAP_ROWS, Finished, Further, Setup, run};
 pub use summary::{print_outcome, write_report};
+#[cfg(feature = "cluster")]
 pub use trace::Trace;
 
 use crate::args::{FitArgs, ModelKind, OnOff, ReadArgs};
+#[cfg(feature = "cluster")]
 use crate::cluster;
 use crate::engine::discount;
 use crate::evaluate::{Agreement, agreement};
@@ -40,8 +42,13 @@ use crate::topics;
 /// Runs the command.
 pub fn command(args: &FitArgs) -> Result<(), Failure> {
     stop::listen();
+    #[cfg(feature = "cluster")]
     if args.cluster.is_some() {
         cluster::check_model(args.model)?;
+    }
+    #[cfg(not(feature = "cluster"))]
+    if args.cluster.is_some() {
+        return Err(Failure::left_out("does not talk to clusters", "cluster"));
     }
     match args.model {
         ModelKind::Dp | ModelKind::Py => {}
@@ -104,8 +111,9 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         Ok((reading::open_inputs(&args.inputs, &options)?, again.clone()))
     };
     let mut finished = match &args.cluster {
+        #[cfg(feature = "cluster")]
         Some(url) => cluster::fit::run(args, url, source, filter, &process, test.as_ref())?,
-        None => {
+        _ => {
             let setup = Setup {
                 source,
                 filter,
