@@ -100,15 +100,12 @@ impl<B: Minibatch> Memory<B> {
         })
     }
 
-    /// Those of the sample that are not among the first rows, while these are kept.
-    pub(crate) fn later_rows(&self) -> Option<B> {
+    /// Which rows of the sample are not among the first rows, while these are kept.
+    pub(crate) fn later_rows(&self) -> Option<Vec<bool>> {
         let first = self.first.as_ref()?;
         let keys: BTreeSet<u64> =
             (0..first.n_rows()).filter_map(|row| key(FIRST, row, first.weight(row))).collect();
-        let later = self.sample.rows.iter().filter(|(key, _)| !keys.contains(key));
-        let rows = B::from_rows(later.clone().map(|(_, (row, _))| row))?;
-        let weights: Vec<f64> = later.map(|(_, (_, weight))| self.sample.stands_for(*weight)).collect();
-        Some(if self.sample_weights().is_some() { rows.counting(weights) } else { rows })
+        Some(self.sample.rows.keys().map(|key| !keys.contains(key)).collect())
     }
 
     /// The first rows, until they have been learned from again.

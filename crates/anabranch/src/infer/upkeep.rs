@@ -35,6 +35,9 @@ const LEAST_JUDGES: usize = 400;
 /// Rows of each component that judge, at least, where it has as many.
 const JUDGES_EACH: usize = 8;
 
+/// One row of a component in so many came after the first minibatch, or all of them judge.
+const LATER: usize = 4;
+
 /// Rows whose features are worth a thread.
 const ROWS: usize = 256;
 
@@ -79,12 +82,12 @@ pub struct Merges<F> {
 }
 
 /// The merges down to the number of components that is best, with the prior of what is left (`path.rs`), for `horizon` times
-/// the data. The sample stands for all rows. Those of it that came later than the first minibatch judge, if they are enough: the
-/// components were made from the first rows, and each fits them a little too well even without what it taught.
+/// the data. The sample stands for all rows. Those of a component that came later than the first minibatch judge it, if they are enough:
+/// components were made from the first rows, and fit each of them a little too well even without what it taught.
 pub fn merges<F: Family, P: Process>(
     posterior: &Posterior<F, P>,
     sample: &Batch,
-    later: Option<&Batch>,
+    later: Option<&[bool]>,
     choice: PriorChoice,
     horizon: f64,
     precision: Precision,
@@ -95,14 +98,9 @@ pub fn merges<F: Family, P: Process>(
     let stats = |ix: &usize| posterior.components()[*ix].evidence().stats.iter().copied();
     let (sample, copies) = &repeats::different(family, sample, posterior.mass());
     let labels = labels_of(posterior, sample, precision).0;
+    let later = later.filter(|later| later.len() == sample.n_rows());
     let court = (sample.n_rows() >= LEAST_JUDGES).then(|| {
-        let judges = match later.filter(|later| later.n_rows() >= JUDGES && *copies == 1.0) {
-            Some(later) => {
-                let labels = labels_of(posterior, later, precision).0;
-                judges(later, &labels, living.len(), f)
-            }
-            None => judges(sample, &labels, living.len(), f),
-        };
+        let judges = judges(sample, later, &labels, living.len(), f);
         Court::of_learned(family, judges, *copies, horizon)
     });
     let mut walker = Looking {
@@ -142,7 +140,7 @@ pub fn merges<F: Family, P: Process>(
 }
 
 /// Rows of the sample that judge, more of them where components are small; each counts for as many as it stands for.
-fn judges(sample: &Batch, labels: &Labels, k: usize, n_features: usize) -> Batch {
+fn judges(sample: &Batch, later: Option<&[bool]>, labels: &Labels, k: usize, n_features: usize) -> Batch {
     let mut rows = vec![Vec::new(); k];
     for (row, labels) in labels.rows().enumerate() {
         if let Some((ix, _)) = labels.max_by(|a, b| a.1.total_cmp(&b.1)) {
@@ -151,9 +149,14 @@ fn judges(sample: &Batch, labels: &Labels, k: usize, n_features: usize) -> Batch
     }
     let share = JUDGES.max(FEATURES / n_features) as f64 / sample.n_rows() as f64;
     let (mut chosen, mut weights) = (Vec::new(), Vec::new());
-    for rows in rows.iter().filter(|rows| !rows.is_empty()) {
+    for mut rows in rows.into_iter().filter(|rows| !rows.is_empty()) {
+        let all = rows.len();
+        let came_later = |row: &usize| later.is_some_and(|later| later[*row]);
+        if rows.iter().filter(|row| came_later(row)).count() >= (all / LATER).max(JUDGES_EACH) {
+            rows.retain(came_later);
+        }
         let most = ((share * rows.len() as f64).ceil() as usize).max(JUDGES_EACH).min(rows.len());
-        let stands_for = rows.len() as f64 / most as f64;
+        let stands_for = all as f64 / most as f64;
         for row in (0..most).map(|ix| rows[ix * rows.len() / most]) {
             chosen.push(row);
             weights.push(stands_for * sample.weights().map_or(1.0, |weights| weights[row]));

@@ -270,7 +270,7 @@ impl Inference<Topic, Hierarchical> for TopicSettings {
         &self,
         posterior: &Posterior<Topic, Hierarchical>,
         sample: &Documents,
-        _later: Option<&Documents>,
+        _later: Option<&[bool]>,
         _choice: PriorChoice,
         horizon: f64,
     ) -> Merges<Topic> {
