@@ -23,7 +23,7 @@ pub use method::Method;
 pub use outcome::Outcome;
 pub(crate) use progress::Progress;
 pub(crate) use session::check_places;
-pub use session::{BOOTSTRAP_ROWS, Finished, Further, Setup, run};
+pub use session::{Finished, Further, Setup, run};
 pub use summary::{print_outcome, write_report};
 #[cfg(feature = "cluster")]
 pub use trace::Trace;
