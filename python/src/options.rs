@@ -24,6 +24,8 @@ pub struct Options {
     pub prior_kappa: Option<f64>,
     pub prior_scale: Option<String>,
     pub prior_dof: Option<f64>,
+    #[serde(default)]
+    pub resolution: Option<String>,
     pub batch_size: usize,
     pub bootstrap: Option<usize>,
     #[serde(default)]
@@ -69,6 +71,7 @@ impl Options {
             ("prior_kappa", self.prior_kappa.is_some()),
             ("prior_scale", self.prior_scale.is_some()),
             ("prior_dof", self.prior_dof.is_some()),
+            ("resolution", self.resolution.is_some()),
             ("bootstrap", self.bootstrap.is_some()),
             ("polish", self.polish.is_some()),
         ];
@@ -89,6 +92,7 @@ impl Options {
             prior_kappa: self.prior_kappa,
             prior_scale: self.prior_scale.clone(),
             prior_dof: self.prior_dof,
+            resolution: self.resolution.clone(),
         }
     }
 

@@ -96,6 +96,7 @@ const TABLE: &[Rule] = &[
         hint: Some("topics have --eta, features --noise and --feature-scale"),
         ..PRIOR
     },
+    Rule { flags: &["resolution"], models: MIXTURES, algorithms: &[Sda], ..PRIOR },
     Rule { flags: &["threads", "seed", "bootstrap"], ..ENGINE },
     Rule { flags: &["[bootstrap 0]"], places: HERE, ..ENGINE },
     Rule { flags: &["batch_size"], algorithms: &[Sda, Svi, Movb, Sva], ..ENGINE },

@@ -92,6 +92,7 @@ fn prior_spec(args: &PriorArgs) -> PriorSpec {
         kappa: args.prior_kappa,
         scale: args.prior_scale.clone(),
         dof: args.prior_dof,
+        resolution: args.resolution.clone(),
     }
 }
 
@@ -102,6 +103,7 @@ fn prior_args(spec: &PriorSpec) -> PriorArgs {
         prior_kappa: spec.kappa,
         prior_scale: spec.scale.clone(),
         prior_dof: spec.dof,
+        resolution: spec.resolution.clone(),
     }
 }
 

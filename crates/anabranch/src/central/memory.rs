@@ -3,10 +3,14 @@
 //! The sample judges merges and splits of components whose data are long gone; the first rows, which were learned when the
 //! model knew least, are learned from again when it is good. Both are bounded, whatever the length of the stream.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::BatchId;
 use crate::batch::{Batch, Minibatch};
+use crate::infer::Between;
+
+/// The name of the first minibatch of a stream whose first rows are kept; a stream that names it otherwise has no later rows.
+const FIRST: BatchId = BatchId(0);
 
 /// Rows of the sample.
 pub const SAMPLE_ROWS: usize = 10_000;
@@ -18,11 +22,12 @@ pub struct Memory<B: Minibatch = Batch> {
     first: Option<B>,
     /// Lines of growth at which the model has been looked after; `None` when nobody has counted them.
     tended: Option<u32>,
+    between: Option<Between>,
 }
 
 impl<B: Minibatch> Default for Memory<B> {
     fn default() -> Self {
-        Self { sample: Sample { rows: BTreeMap::new() }, first: None, tended: None }
+        Self { sample: Sample { rows: BTreeMap::new() }, first: None, tended: None, between: None }
     }
 }
 
@@ -30,7 +35,7 @@ impl<B: Minibatch> Memory<B> {
     /// Goes on from a stored sample and first minibatch.
     pub fn restore(sample: Vec<(u64, B::Row)>, first: Option<B>) -> Self {
         let rows = sample.into_iter().map(|(key, row)| (key, (row, 1.0))).collect();
-        Self { sample: Sample { rows }, first, tended: None }
+        Self { sample: Sample { rows }, first, tended: None, between: None }
     }
 
     /// The same, of a model that has been looked after at so many lines of its growth.
@@ -41,6 +46,24 @@ impl<B: Minibatch> Memory<B> {
     /// Lines of growth at which the model has been looked after; `None` when nobody has counted them.
     pub fn tended(&self) -> Option<u32> {
         self.tended
+    }
+
+    /// Between how many components all rows cannot tell, once somebody has looked.
+    pub fn between(&self) -> Option<Between> {
+        self.between
+    }
+
+    /// The same with these numbers of components held possible.
+    pub fn with_between(self, between: Option<Between>) -> Self {
+        Self { between, ..self }
+    }
+
+    /// One more look at all rows holds these numbers of components possible.
+    pub(crate) fn doubt(&mut self, between: Option<Between>) {
+        self.between = match (self.between, between) {
+            (Some(before), Some(now)) => Some(before.or(now)),
+            (before, now) => now.or(before),
+        };
     }
 
     pub(crate) fn set_tended(&mut self, lines: u32) {
@@ -77,6 +100,17 @@ impl<B: Minibatch> Memory<B> {
         })
     }
 
+    /// Those of the sample that are not among the first rows, while these are kept.
+    pub(crate) fn later_rows(&self) -> Option<B> {
+        let first = self.first.as_ref()?;
+        let keys: BTreeSet<u64> =
+            (0..first.n_rows()).filter_map(|row| key(FIRST, row, first.weight(row))).collect();
+        let later = self.sample.rows.iter().filter(|(key, _)| !keys.contains(key));
+        let rows = B::from_rows(later.clone().map(|(_, (row, _))| row))?;
+        let weights: Vec<f64> = later.map(|(_, (_, weight))| self.sample.stands_for(*weight)).collect();
+        Some(if self.sample_weights().is_some() { rows.counting(weights) } else { rows })
+    }
+
     /// The first rows, until they have been learned from again.
     pub fn first(&self) -> Option<&B> {
         self.first.as_ref()
@@ -97,6 +131,7 @@ impl<B: Minibatch> Memory<B> {
 
     /// Offers the rows of a minibatch to the sample. Offering them twice changes nothing.
     pub fn offer(&mut self, id: BatchId, batch: &B) {
+        self.between = None;
         self.sample.offer(id, batch);
     }
 
