@@ -397,13 +397,14 @@ impl Engine {
     ) -> PyResult<()> {
         let mut loan = self.lend(schema)?;
         let learned = &mut loan.learned;
-        let announce = |centre: &Arc<Centre>| {
-            if let State::Learning { centre: shown, .. } = &mut *self.lock() {
-                *shown = Some(Arc::clone(centre));
-            }
-        };
         let (result, raised) = drive(py, callback, feed, |stop, events| {
-            learned.learn(stream, &self.options, &Wires { stop, events, announce: &announce })
+            let announce = |centre: &Arc<Centre>| {
+                if let State::Learning { centre: shown, .. } = &mut *self.lock() {
+                    *shown = Some(Arc::clone(centre));
+                }
+                events.clone()
+            };
+            learned.learn(stream, &self.options, &Wires { stop, announce: &announce })
         });
         drop(loan);
         match raised {

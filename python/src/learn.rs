@@ -74,25 +74,25 @@ impl Tally {
 pub struct Wires<'a> {
     /// Set when the run is to end.
     pub stop: &'a AtomicBool,
-    /// Who wants to hear of minibatches.
-    pub events: Option<Sender<Event>>,
-    /// Told of the centre as soon as there is one.
-    pub announce: &'a (dyn Fn(&Arc<Centre>) + Sync),
+    /// Told of the centre as soon as there is one; says who wants to hear of minibatches. Nobody can hear of one before
+    /// the centre can be looked at.
+    pub announce: &'a (dyn Fn(&Arc<Centre>) -> Option<Sender<Event>> + Sync),
 }
 
 struct Watch<'a> {
     tally: &'a mut Tally,
-    wires: &'a Wires<'a>,
+    stop: &'a AtomicBool,
+    events: Option<Sender<Event>>,
 }
 
 impl Observer<AnyFamily, AnyProcess> for Watch<'_> {
     fn observe(&mut self, event: &Event, _: &Centre) -> Flow {
         self.tally.add(event);
-        if let Some(events) = &self.wires.events {
+        if let Some(events) = &self.events {
             // Whoever listens outlives the run.
             let _ = events.send(*event);
         }
-        if self.wires.stop.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue }
+        if self.stop.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue }
     }
 }
 
@@ -170,6 +170,7 @@ impl Learned {
         wires: &Wires<'_>,
     ) -> Result<(), Fault> {
         let columns = self.schema.dimensions();
+        let mut first = None;
         if self.centre.is_none() {
             let first_rows = options.first_rows();
             let carried = self.buffer.rows;
@@ -185,16 +186,17 @@ impl Learned {
                 let Some((centre, tally, event)) = unless_stopped(start, wires.stop)? else { return Ok(()) };
                 (self.centre, self.tally, self.buffer) = (Some(centre), tally, Buffer::default());
                 claim(&mut self.taken);
-                if let Some(events) = &wires.events {
-                    let _ = events.send(event);
-                }
+                first = Some(event);
             } else {
                 let Start { centre, .. } = start;
                 self.centre = Some(centre);
             }
         }
         let Some(centre) = self.centre.clone() else { return Ok(()) };
-        (wires.announce)(&centre);
+        let events = (wires.announce)(&centre);
+        if let (Some(events), Some(first)) = (&events, first) {
+            let _ = events.send(first);
+        }
         let before = self.tally.rows;
         let snapshot = centre.snapshot();
         let mut cutter = Cutter {
@@ -207,7 +209,7 @@ impl Learned {
             before,
             stop: wires.stop,
         };
-        let mut watch = Watch { tally: &mut self.tally, wires };
+        let mut watch = Watch { tally: &mut self.tally, stop: wires.stop, events };
         let result = engine::run(&centre, &mut cutter, &options.config(), &mut watch);
         self.note_schema(stream);
         result

@@ -1,12 +1,12 @@
 //! The parameters of an estimator, checked once, and what the engine makes of them.
 
-use anabranch::engine::{Config, Schedule};
+use anabranch::engine::{BOOTSTRAP_ROWS, Config, Schedule};
 use anabranch::identify::Identification;
 use anabranch::infer::{PriorChoice, Settings};
 use anabranch::process::{AnyProcess, Bound, Parameter};
+use anabranch_cli::FamilySpec;
 use anabranch_cli::args::{Algorithm, ModelKind, OnOff, PriorArgs};
 use anabranch_cli::request::{Place, Request};
-use anabranch_cli::{BOOTSTRAP_ROWS, FamilySpec};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Fault;

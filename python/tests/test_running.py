@@ -1,5 +1,6 @@
 """While it runs: other threads go on, Ctrl-C stops, somebody watches."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -54,6 +55,25 @@ def test_the_callback_can_look_at_the_model_and_save_it(tmp_path):
     model.fit(X)
     assert len(scores) == 6
     assert DPMixture.load(tmp_path / "now.anabranch").n_samples_seen_ >= 1000
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads cannot be told to share a processor here")
+def test_the_model_is_there_when_its_first_minibatch_is_told_of():
+    # On one processor whoever hears of a minibatch runs before whoever told goes on.
+    processors = os.sched_getaffinity(0)
+    seen = []
+
+    def look(event):
+        seen.append(model.score(X[:10]))
+
+    try:
+        os.sched_setaffinity(0, {min(processors)})
+        for seed in range(20):
+            model = DPMixture(bootstrap=100, batch_size=100, random_state=seed, n_jobs=1, callback=look)
+            model.fit(X[:200])
+    finally:
+        os.sched_setaffinity(0, processors)
+    assert len(seen) == 40
 
 
 def test_stop_iteration_ends_the_fit_politely():

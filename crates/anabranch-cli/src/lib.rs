@@ -31,7 +31,7 @@ use args::Command;
 use request::Refused;
 
 pub use failure::{Failure, Tried};
-pub use fit::{BOOTSTRAP_ROWS, FamilySpec};
+pub use fit::FamilySpec;
 
 /// Parses the arguments, of which the first is the name of the program, runs the command, and returns the exit code.
 pub fn main_with(args: impl IntoIterator<Item = OsString>) -> u8 {

@@ -84,7 +84,7 @@ impl Default for JobSpec {
             discount: None,
             bound: Bound::Paper,
             batch_size: 1000,
-            bootstrap_rows: 20_000,
+            bootstrap_rows: anabranch::engine::BOOTSTRAP_ROWS as u32,
             max_new: 50,
             seed: 0,
             columns: None,

@@ -57,7 +57,7 @@ pub struct EngineArgs {
     #[arg(
         long,
         value_name = "ROWS",
-        help = "Rows of the first minibatch, which is fitted alone before the workers start; 0 starts them at once [default: 20000; 0 with --identify off]"
+        help = "Rows of the first minibatch, which is fitted alone before the workers start; 0 starts them at once [default: 20000; 2000 with --model hdp or bp; 0 with --identify off]"
     )]
     pub bootstrap: Option<u32>,
     /// Threads that infer [default: all cores]

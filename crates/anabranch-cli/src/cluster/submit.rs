@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use anabranch::central::BatchSet;
-use anabranch::engine::BatchSource;
+use anabranch::engine::{BOOTSTRAP_ROWS, BatchSource};
 use anabranch::process::Parameter;
 use anabranch_cluster::{Access, Job, JobSpec, SourceState, Submission, encode_rows};
 use anabranch_io::{Input, OnBadRow, ReadOptions, Reading, Source, open};
@@ -14,7 +14,7 @@ use super::{prior_spec, process, runtime, target};
 use crate::args::SubmitArgs;
 use crate::engine::discount;
 use crate::failure::Failure;
-use crate::fit::{BOOTSTRAP_ROWS, FamilySpec, read_options};
+use crate::fit::{FamilySpec, read_options};
 use crate::picture::{counted, grouped};
 use crate::printing::print_json;
 use crate::reading::{self, DomainFilter, Minibatches};

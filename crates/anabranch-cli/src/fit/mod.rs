@@ -24,7 +24,7 @@ pub use outcome::Outcome;
 pub(crate) use outcome::resolution;
 pub(crate) use progress::Progress;
 pub(crate) use session::check_places;
-pub use session::{BOOTSTRAP_ROWS, Finished, Further, Setup, run};
+pub use session::{Finished, Further, Setup, run};
 pub use summary::{print_outcome, said_of_data, write_report};
 #[cfg(feature = "cluster")]
 pub use trace::Trace;

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use anabranch::batch::Batch;
 use anabranch::central::{Central, Entry, Memory, Section};
-use anabranch::engine::{self, Config, Flow};
+use anabranch::engine::{self, BOOTSTRAP_ROWS, Config, Flow};
 use anabranch::family::AnyFamily;
 use anabranch::infer::{self, PriorChoice, Settings};
 use anabranch::posterior::{Posterior, Predictor};
@@ -23,9 +23,6 @@ use crate::fit::describe;
 use crate::reading::{DomainFilter, Minibatches, RowSample};
 use crate::resources::Stopwatch;
 use crate::stop;
-
-/// Rows of the first minibatch, unless told: enough for some hundred clusters.
-pub const BOOTSTRAP_ROWS: usize = 20_000;
 
 /// Rows that the report draws.
 const REPORT_ROWS: usize = 5000;

@@ -239,12 +239,13 @@ pub(super) fn run<O: Origin>(
 fn agree(model: &TopicModel, now: &TopicProvenance, process: &Hierarchical, eta: f64) -> Result<(), Failure> {
     let (then, posterior) = (&model.provenance, model.fold.posterior());
     let flags = [
-        ("--batch-size", then.batch_size as f64, now.batch_size as f64),
-        ("--bootstrap", then.bootstrap_documents as f64, now.bootstrap_documents as f64),
-        ("--seed", then.seed as f64, now.seed as f64),
-        ("--gamma", posterior.process().gamma(), process.gamma()),
-        ("--alpha0", posterior.process().alpha0(), process.alpha0()),
-        ("--eta", posterior.family().eta(), eta),
+        ("--batch-size", then.batch_size.to_string(), now.batch_size.to_string()),
+        ("--bootstrap", then.bootstrap_documents.to_string(), now.bootstrap_documents.to_string()),
+        // As text: numbers beyond 2⁵³ are no floating-point numbers.
+        ("--seed", then.seed.to_string(), now.seed.to_string()),
+        ("--gamma", posterior.process().gamma().to_string(), process.gamma().to_string()),
+        ("--alpha0", posterior.process().alpha0().to_string(), process.alpha0().to_string()),
+        ("--eta", posterior.family().eta().to_string(), eta.to_string()),
     ];
     match flags.into_iter().find(|(_, then, now)| then != now) {
         None => Ok(()),

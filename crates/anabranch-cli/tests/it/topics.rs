@@ -109,6 +109,15 @@ fn a_run_goes_on_from_its_checkpoint() {
     let refused =
         sandbox.run(&[&["fit", "all.jsonl", "--model", "hdp", "--eta", "0.5"], &flags[..]].concat());
     assert!(refused.refusal().starts_with("the checkpoint was made with --eta 0.05, this run has 0.5"));
+    // The two are one number in floating point.
+    let seeds = ["9007199254740992", "9007199254740993"];
+    let run = |seed: &str| {
+        let flags = [&["fit", "all.jsonl", "--model", "hdp", "--seed", seed, "--quiet"], &flags[..]].concat();
+        sandbox
+            .run(&flags.iter().map(|word| if *word == "state" { "seeded" } else { word }).collect::<Vec<_>>())
+    };
+    run(seeds[0]).ok();
+    assert!(run(seeds[1]).refusal().contains(&format!("--seed {}, this run has {}", seeds[0], seeds[1])));
     let twice = fit(&sandbox, "all.jsonl", &["--passes", "2", "--bootstrap", "40", "--batch-size", "20"]);
     assert!(
         (number(&twice, "mass") - 2400.0).abs() < 1e-3 && whole(&twice, "observations") == 120,

@@ -68,6 +68,9 @@ pub struct Config<I = Settings> {
     pub polish: Option<usize>,
 }
 
+/// Rows of the first minibatch of a mixture, unless told: enough for some hundred clusters.
+pub const BOOTSTRAP_ROWS: usize = 20_000;
+
 impl Default for Config {
     fn default() -> Self {
         Self::new(Settings::default())
@@ -86,7 +89,7 @@ impl<I> Config<I> {
             identification: Identification::Optimal,
             inference,
             prior: PriorChoice::Estimated,
-            bootstrap_rows: 5000,
+            bootstrap_rows: BOOTSTRAP_ROWS,
             upkeep: true,
             polish: None,
         }

@@ -4,7 +4,9 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bound, Dirichlet, LabelStatistics, Parameter, PitmanYor, Population, Process, ProcessError};
+use super::{
+    Bound, Dirichlet, LabelStatistics, MassLaw, Parameter, PitmanYor, Population, Process, ProcessError,
+};
 
 /// A process of a mixture. In JSON it is the process itself: only Pitman–Yor has a `discount`.
 ///
@@ -132,6 +134,10 @@ impl Process for AnyProcess {
 
     fn candidate_mass<'a>(&self, components: impl Iterator<Item = &'a LabelStatistics>) -> f64 {
         ask!(self, process => process.candidate_mass(components))
+    }
+
+    fn mass_law(&self) -> MassLaw {
+        ask!(self, process => process.mass_law())
     }
 
     fn least_count(&self) -> f64 {

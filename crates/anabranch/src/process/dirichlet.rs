@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::count::count_term;
 use super::learn::Sizes;
-use super::{Bound, LabelStatistics, Parameter, Population, Process, ProcessError};
+use super::{Bound, LabelStatistics, MassLaw, Parameter, Population, Process, ProcessError};
 use crate::math::special::ln_gamma;
 
 /// A Dirichlet process with concentration `α > 0`.
@@ -98,6 +98,10 @@ impl Process for Dirichlet {
     }
 
     /// `α`, whatever there is.
+    fn mass_law(&self) -> MassLaw {
+        MassLaw::Counts
+    }
+
     fn new_mass<'a>(&self, _: impl Iterator<Item = &'a LabelStatistics>) -> f64 {
         self.alpha()
     }

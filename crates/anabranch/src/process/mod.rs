@@ -193,9 +193,7 @@ pub trait Process: Clone + Debug + Send + Sync + 'static {
     fn new_mass<'a>(&self, components: impl Iterator<Item = &'a LabelStatistics>) -> f64;
 
     /// What adds up to the mass of the data.
-    fn mass_law(&self) -> MassLaw {
-        MassLaw::Counts
-    }
+    fn mass_law(&self) -> MassLaw;
 
     /// The mass that a component which a minibatch tries to open starts with.
     fn candidate_mass<'a>(&self, components: impl Iterator<Item = &'a LabelStatistics>) -> f64 {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::count::count_term;
 use super::dirichlet::ln_normaliser;
 use super::learn::Sizes;
-use super::{Bound, LabelStatistics, Parameter, Population, Process, ProcessError};
+use super::{Bound, LabelStatistics, MassLaw, Parameter, Population, Process, ProcessError};
 use crate::math::special::ln_gamma;
 
 /// A Pitman–Yor process with concentration `α > −d` and discount `0 ≤ d < 1`.
@@ -142,6 +142,10 @@ impl Process for PitmanYor {
     }
 
     /// `α + d·Σ_k(1 − e^{s_k})`: every cluster makes room for more.
+    fn mass_law(&self) -> MassLaw {
+        MassLaw::Counts
+    }
+
     fn new_mass<'a>(&self, components: impl Iterator<Item = &'a LabelStatistics>) -> f64 {
         let occupied: f64 = components.map(LabelStatistics::probability_occupied).sum();
         let mass = self.alpha() + self.discount() * occupied;
