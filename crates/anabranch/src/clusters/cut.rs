@@ -299,8 +299,7 @@ fn smallest(tree: &Tree, groups: &mut Groups) -> Option<(usize, f64)> {
 
 /// Joins a group with the one over its highest pass; false where there is no other.
 fn absorb(tree: &Tree, groups: &mut Groups, name: usize) -> bool {
-    let mut leads_out =
-        |join: &&Join| (groups.find(join.left) == name) != (groups.find(join.right) == name);
+    let mut leads_out = |join: &&Join| (groups.find(join.left) == name) != (groups.find(join.right) == name);
     let Some(join) = tree.joins.iter().find(|join| leads_out(join)) else { return false };
     groups.unite(join.left, join.right)
 }

@@ -16,7 +16,7 @@ use pulp::{Arch, Simd, WithSimd, bytemuck};
 
 use super::Posterior;
 use super::answer::Answer;
-use super::envelope::{TOGETHER, first_of_largest, Envelopes, Member};
+use super::envelope::{Envelopes, Member, TOGETHER, first_of_largest};
 use crate::batch::Batch;
 use crate::family::{Family, Predictive};
 use crate::identify::ComponentId;
