@@ -2,7 +2,7 @@
 
 use anabranch::central::BatchId;
 use anabranch::engine::minibatch_rng;
-use anabranch::infer::{Settings, Workspace, infer as infer_minibatch};
+use anabranch::infer::{Settings, Workspace, infer as infer_minibatch, spread};
 use anabranch_io::model::Model;
 use anabranch_io::wire::{Delivery, coordinates};
 use numpy::PyReadonlyArray1;
@@ -33,9 +33,10 @@ pub fn infer<'py>(
         let mut buffer = Buffer::default();
         buffer.push(rows, weights, 0, rows.len())?;
         let edge = Edge { schema: &provenance.schema, family: posterior.family(), before: 0 };
-        let minibatch = buffer.take(&edge)?;
+        let mut minibatch = buffer.take(&edge)?;
         let batch = BatchId(batch);
         let mut rng = minibatch_rng(provenance.seed, batch);
+        spread(posterior.family(), &mut minibatch, &mut rng);
         let settings = Settings { max_new, ..Settings::default() };
         let (increment, _) =
             infer_minibatch(posterior, &minibatch, &settings, &mut rng, &mut Workspace::default());

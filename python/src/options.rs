@@ -23,6 +23,8 @@ pub struct Options {
     pub prior_kappa: Option<f64>,
     pub prior_scale: Option<String>,
     pub prior_dof: Option<f64>,
+    #[serde(default)]
+    pub resolution: Option<String>,
     pub batch_size: usize,
     pub bootstrap: Option<usize>,
     #[serde(default)]
@@ -64,6 +66,7 @@ impl Options {
             prior_kappa: self.prior_kappa,
             prior_scale: self.prior_scale.clone(),
             prior_dof: self.prior_dof,
+            resolution: self.resolution.clone(),
         }
     }
 

@@ -459,6 +459,10 @@ pub struct PriorArgs {
     /// Degrees of freedom of the covariance (gaussian, diagonal, spherical)
     #[arg(long, allow_hyphen_values = true, value_name = "NU")]
     pub prior_dof: Option<f64>,
+    /// Width of the interval that a rounded value stands for: `auto` finds it column by column, 0 takes values as exact;
+    /// a number, a comma list for the columns, or a file
+    #[arg(long, allow_hyphen_values = true, value_name = "WIDTH")]
+    pub resolution: Option<String>,
 }
 
 impl PriorArgs {

@@ -19,7 +19,7 @@ use crate::args::{DISCOUNT, DemoArgs, ModelKind};
 use crate::evaluate::agreement_of_rows;
 use crate::failure::Failure;
 use crate::features;
-use crate::fit::{Method, Outcome, Setup, print_outcome, run, write_report};
+use crate::fit::{Method, Outcome, Setup, print_outcome, run, said_of_data, write_report};
 use crate::reading::DomainFilter;
 use crate::topics;
 
@@ -71,7 +71,7 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
     let title = "The paper's synthetic stream";
     tried.note(write_report(&folder, title, &finished, (&tree, &clusters), &outcome, Some(truth)));
     tried.done()?;
-    print_outcome(&outcome, &output)?;
+    print_outcome(&outcome, &said_of_data(&finished), &output)?;
     if !output.json {
         writeln!(
             std::io::stdout().lock(),

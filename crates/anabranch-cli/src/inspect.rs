@@ -5,6 +5,7 @@ use std::io::Write;
 use anabranch::clusters::{Cluster, Clusters};
 use anabranch::diagnose::{ComponentDiagnosis, compare};
 use anabranch::family::{AnyFamily, Conjugate, Family, Summary};
+use anabranch::infer::Between;
 use anabranch::posterior::Component;
 use anabranch::process::AnyProcess;
 use anabranch_io::model::{Model, model_name};
@@ -16,9 +17,9 @@ use crate::args::InspectArgs;
 use crate::doubts::{Doubts, diagnose};
 use crate::failure::Failure;
 use crate::features;
-use crate::fit::describe;
+use crate::fit::{describe, resolution};
 use crate::picture::{counted, grouped, significant};
-use crate::printing::print_json;
+use crate::printing::{print_json, rounding, uncertainty};
 use crate::topics;
 
 /// What `inspect --json` prints.
@@ -27,6 +28,11 @@ struct Inspection {
     mass: f64,
     observations: u64,
     skipped_rows: u64,
+    /// Width of the interval that a value of each column stands for, where any column is rounded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resolution: Option<Vec<f64>>,
+    #[serde(skip)]
+    rounding: Option<String>,
     model: &'static str,
     family: String,
     prior: serde_json::Value,
@@ -37,6 +43,9 @@ struct Inspection {
     /// Names of the parameters of the process that were learned.
     learned: Vec<&'static str>,
     effective_components: usize,
+    /// Between how many components the data cannot tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    components_between: Option<Between>,
     minibatches: u64,
     seed: u64,
     algorithm: String,
@@ -115,8 +124,11 @@ fn inspect(model: &Model) -> Result<Inspection, Failure> {
     };
     let prior = serde_json::to_value(posterior.family())
         .map_err(|error| Failure::Internal { message: format!("cannot print the prior: {error}") })?;
+    let columns: Vec<String> = provenance.schema.names().map(str::to_owned).collect();
     Ok(Inspection {
         mass,
+        resolution: resolution(posterior.family()),
+        rounding: rounding(posterior.family(), &columns),
         observations: provenance.observations,
         skipped_rows: provenance.skipped_rows,
         model: posterior.process().name(),
@@ -127,10 +139,11 @@ fn inspect(model: &Model) -> Result<Inspection, Failure> {
         discount: posterior.process().discount().map(|discount| discount.value()),
         learned: learned(posterior.process()),
         effective_components: posterior.effective_components(),
+        components_between: provenance.between,
         minibatches: model.fold.absorbed().len(),
         seed: provenance.seed,
         algorithm: provenance.algorithm.clone(),
-        columns: provenance.schema.names().map(str::to_owned).collect(),
+        columns,
         categories: provenance.schema.columns.iter().map(|column| column.categories.clone()).collect(),
         redirects: posterior.redirects().iter().map(|(from, into)| (from.0, into.0)).collect(),
         doubts: Doubts::from(&diagnosis),
@@ -228,6 +241,9 @@ fn print_table(inspection: &Inspection, top: usize, out: &mut impl Write) -> Res
     )?;
     if let (Some(kappa), Some(dof)) = (inspection.prior_summary.kappa, inspection.prior_summary.dof) {
         writeln!(out, "prior: kappa {}, {} degrees of freedom", significant(kappa, 3), significant(dof, 3))?;
+    }
+    for line in uncertainty(inspection.components_between).iter().chain(&inspection.rounding) {
+        writeln!(out, "{line}")?;
     }
     let columns = inspection.columns.len().min(COLUMNS_SHOWN);
     let mut head = ["cluster", "id", "rows", "share"].map(str::to_owned).to_vec();

@@ -2,11 +2,13 @@
 
 use std::io::Write;
 
+use anabranch::family::{AnyFamily, Family};
+use anabranch::infer::Between;
 use serde::Serialize;
 
 use crate::args::OutputArgs;
 use crate::failure::Failure;
-use crate::picture::counted;
+use crate::picture::{counted, significant};
 
 /// One JSON object on one line; `what` it is, should that fail.
 pub fn print_json(out: &mut impl Write, value: &impl Serialize, what: &str) -> Result<(), Failure> {
@@ -17,6 +19,50 @@ pub fn print_json(out: &mut impl Write, value: &impl Serialize, what: &str) -> R
 pub fn to_json(value: &impl Serialize, what: &str) -> Result<String, Failure> {
     serde_json::to_string(value)
         .map_err(|error| Failure::Internal { message: format!("cannot print the {what}: {error}") })
+}
+
+/// Columns named in one line at most.
+const NAMED: usize = 6;
+
+/// How uncertain the number of components is: one line, where it is.
+pub fn uncertainty(between: Option<Between>) -> Option<String> {
+    let Between { fewest, most } = between?;
+    (fewest < most).then(|| format!("the data hardly tell between {fewest} and {most} components"))
+}
+
+/// What was made of rounded values: one line, where there are any.
+pub fn rounding(family: &AnyFamily, names: &[String]) -> Option<String> {
+    let rounded = |column: &usize| family.resolution(*column).is_some_and(|width| width > 0.0);
+    let columns: Vec<usize> = (0..family.dimensions()).filter(rounded).collect();
+    let name = |column: &usize| names.get(*column).cloned().unwrap_or_else(|| column.to_string());
+    let width = |column: &usize| significant(family.resolution(*column).unwrap_or(0.0), 3);
+    let first = width(columns.first()?);
+    let alike = columns.iter().all(|column| width(column) == first);
+    let shown = |column: &usize| match alike {
+        true => name(column),
+        false => format!("{} by {}", name(column), width(column)),
+    };
+    let mut listed: Vec<String> = columns.iter().take(NAMED).map(shown).collect();
+    if columns.len() > NAMED {
+        listed.push(format!("{} more", columns.len() - NAMED));
+    }
+    let all = if columns.len() == family.dimensions() && alike {
+        "all columns".to_owned()
+    } else {
+        listed.join(", ")
+    };
+    let by = if alike { format!(" to multiples of {first}") } else { String::new() };
+    Some(format!("rounded{by}: {all}; each value counts as an interval (--resolution 0: as exact)"))
+}
+
+/// What was made of rows that repeat: one line, where they do.
+pub fn repetition(copies: f64) -> Option<String> {
+    (copies > 1.0).then(|| {
+        format!(
+            "rows repeat {} times on average: copies are no evidence for more components",
+            significant(copies, 3)
+        )
+    })
 }
 
 /// What a run cost.

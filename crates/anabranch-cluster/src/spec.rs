@@ -61,12 +61,16 @@ pub struct PriorSpec {
     pub kappa: Option<f64>,
     pub scale: Option<String>,
     pub dof: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution: Option<String>,
 }
 
 impl PriorSpec {
     /// A prior that somebody has given a part of is not estimated.
     pub fn choice(&self) -> PriorChoice {
-        if *self == Self::default() { PriorChoice::Estimated } else { PriorChoice::Given }
+        let Self { mean, kappa, scale, dof, resolution: _ } = self;
+        let given = mean.is_some() || kappa.is_some() || scale.is_some() || dof.is_some();
+        if given { PriorChoice::Given } else { PriorChoice::Estimated }
     }
 }
 

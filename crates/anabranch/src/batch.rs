@@ -149,6 +149,11 @@ impl Batch {
         self.values.chunks_exact(self.dimensions)
     }
 
+    /// All rows in order, to be changed into others of finite numbers.
+    pub(crate) fn rows_mut(&mut self) -> std::slice::ChunksExactMut<'_, f64> {
+        self.values.chunks_exact_mut(self.dimensions)
+    }
+
     /// The rows that count at all.
     pub(crate) fn weighty(&self) -> Cow<'_, Self> {
         match &self.weights {

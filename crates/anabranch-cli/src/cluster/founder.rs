@@ -94,6 +94,7 @@ impl FirstModel {
             conflicts: 0,
             algorithm: "sda".into(),
             cut: Default::default(),
+            between: None,
         };
         let first = ids.first().copied().unwrap_or(BatchId(0));
         let Ok(_) = engine::bootstrap(&central, &mut Once(Some((first, rows))), &config, &mut ());

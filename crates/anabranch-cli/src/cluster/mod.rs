@@ -100,6 +100,7 @@ fn prior_spec(args: &PriorArgs) -> PriorSpec {
         kappa: args.prior_kappa,
         scale: args.prior_scale.clone(),
         dof: args.prior_dof,
+        resolution: args.resolution.clone(),
     }
 }
 
@@ -110,6 +111,7 @@ fn prior_args(spec: &PriorSpec) -> PriorArgs {
         prior_kappa: spec.kappa,
         prior_scale: spec.scale.clone(),
         prior_dof: spec.dof,
+        resolution: spec.resolution.clone(),
     }
 }
 

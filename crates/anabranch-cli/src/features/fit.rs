@@ -164,6 +164,7 @@ impl Run<'_> {
             conflicts: 0,
             algorithm: "sda".into(),
             cut: Default::default(),
+            between: None,
         };
         let central: Centre = match resumed {
             Some((model, memory, reading)) => {

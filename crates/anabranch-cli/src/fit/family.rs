@@ -34,6 +34,9 @@ const KINDS: [(&str, Kind); 7] = [
     ("multinomial", Kind::Multinomial),
 ];
 
+/// What `--resolution` says when the data say it.
+const AUTO: &str = "auto";
+
 /// One part of `--family`: a kind, and its columns (none: all of them).
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Part {
@@ -75,6 +78,11 @@ impl FamilySpec {
 
     /// Refuses prior flags that do not go together or not with these parts.
     pub fn check_prior(&self, prior: &PriorArgs) -> Result<(), Failure> {
+        let real = |part: &Part| matches!(part.kind, Kind::Gaussian | Kind::Diagonal | Kind::Spherical);
+        if prior.resolution.is_some() && !self.0.iter().any(real) {
+            return Err(Failure::input("--resolution goes with gaussian, diagonal and spherical columns")
+                .with_hint("counts and names are exact: leave it out"));
+        }
         match self.0.len() {
             _ if !is_given(prior) => Ok(()),
             _ if prior.prior.is_some() => {
@@ -88,13 +96,17 @@ impl FamilySpec {
 
     /// The family, with the prior of the flags or one taken from the first rows.
     pub fn build(&self, first: &Batch, schema: &Schema, prior: &PriorArgs) -> Result<AnyFamily, Failure> {
-        match self.0.as_slice() {
+        let family = match self.0.as_slice() {
             [part] if is_given(prior) => with_prior(part.kind, first, prior),
             [part] => from_rows(part.kind, first),
             parts => product(parts, schema, |kind, columns| {
                 let values = first.rows().flat_map(|row| columns.iter().map(|column| row[*column])).collect();
                 from_rows(kind, &Batch::new(columns.len(), values).map_err(Failure::input)?)
             }),
+        }?;
+        match prior.resolution.as_deref() {
+            None | Some(AUTO) => Ok(family),
+            Some(text) => with_resolution(family, text),
         }
     }
 
@@ -127,6 +139,19 @@ impl FamilySpec {
             parts => product(parts, schema, |kind, columns| neutral(kind, columns.len())),
         }
     }
+}
+
+/// Values that stand for intervals of the given widths, where they are real numbers.
+fn with_resolution(family: AnyFamily, text: &str) -> Result<AnyFamily, Failure> {
+    let named = |error: Failure| error.naming("--resolution");
+    let mut widths = parse_vector(text, family.dimensions()).map_err(|error| named(Failure::from(error)))?;
+    if text.trim().parse::<f64>().is_ok() {
+        // One number is for all columns that have a resolution.
+        for (column, width) in widths.iter_mut().enumerate() {
+            *width = family.resolution(column).map_or(0.0, |_| *width);
+        }
+    }
+    family.with_resolution(&widths).map_err(|error| named(Failure::from(error)))
 }
 
 fn shown_bytes(bytes: u64) -> String {

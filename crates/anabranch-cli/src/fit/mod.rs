@@ -21,10 +21,11 @@ pub(crate) use checkpoint::Checkpoints;
 pub use family::{FamilySpec, describe};
 pub use method::Method;
 pub use outcome::Outcome;
+pub(crate) use outcome::resolution;
 pub(crate) use progress::Progress;
 pub(crate) use session::check_places;
 pub use session::{BOOTSTRAP_ROWS, Finished, Further, Setup, run};
-pub use summary::{print_outcome, write_report};
+pub use summary::{print_outcome, said_of_data, write_report};
 pub use trace::Trace;
 
 use crate::args::{FitArgs, ModelKind, OnOff, ReadArgs};
@@ -143,7 +144,7 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         tried.note(write_report(folder, &title, &finished, (&tree, &clusters), &outcome, None));
     }
     tried.done()?;
-    print_outcome(&outcome, &args.output)
+    print_outcome(&outcome, &said_of_data(&finished), &args.output)
 }
 
 fn check_passes(args: &FitArgs) -> Result<(), Failure> {

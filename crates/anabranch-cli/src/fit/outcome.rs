@@ -1,7 +1,8 @@
 //! The result of a fit as one JSON object; the names of its fields are a contract.
 
 use anabranch::clusters::Clusters;
-use anabranch::family::Family;
+use anabranch::family::{AnyFamily, Family};
+use anabranch::infer::Between;
 use serde::Serialize;
 
 use super::session::Finished;
@@ -19,6 +20,9 @@ pub struct Outcome {
     pub dimensions: usize,
     /// Components of the model.
     pub components: usize,
+    /// Between how many components the data cannot tell: `{"fewest": …, "most": …}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub components_between: Option<Between>,
     /// Components with an expected count of at least 1.
     pub effective_components: usize,
     /// Clusters: groups of components that no valley parts.
@@ -43,6 +47,11 @@ pub struct Outcome {
     pub central_merge_seconds: f64,
     /// Bad rows left out.
     pub skipped_rows: u64,
+    /// Width of the interval that a value of each column stands for, where any column is rounded; 0 for exact ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolution: Option<Vec<f64>>,
+    /// Rows of each in the data that are equal, about: 1 where rows do not repeat.
+    pub copies: f64,
     /// Mean log predictive density of a held-out row.
     pub test_log_likelihood: Option<f64>,
     /// Agreement with the true labels.
@@ -91,6 +100,7 @@ impl Outcome {
             observations: provenance.observations,
             dimensions: posterior.family().dimensions(),
             components: posterior.components().len(),
+            components_between: provenance.between,
             effective_components: posterior.effective_components(),
             clusters: clusters.len(),
             mass: posterior.expected_mass(),
@@ -103,6 +113,8 @@ impl Outcome {
             central_wait_seconds: finished.section.waiting.as_secs_f64(),
             central_merge_seconds: finished.section.merging.as_secs_f64(),
             skipped_rows: provenance.skipped_rows,
+            resolution: resolution(posterior.family()),
+            copies: finished.copies,
             test_log_likelihood: finished.test_log_likelihood,
             adjusted_rand: agreement.map(|a| a.adjusted_rand),
             normalized_mutual_information: agreement.map(|a| a.normalized_mutual_information),
@@ -122,4 +134,10 @@ impl Outcome {
             version: env!("CARGO_PKG_VERSION"),
         }
     }
+}
+
+/// The width of each column's intervals, where any column is rounded.
+pub(crate) fn resolution(family: &AnyFamily) -> Option<Vec<f64>> {
+    let widths = (0..family.dimensions()).map(|column| family.resolution(column).unwrap_or(0.0));
+    widths.clone().any(|width| width > 0.0).then(|| widths.collect())
 }

@@ -6,7 +6,7 @@ use anabranch::batch::Batch;
 use anabranch::central::{Central, Entry, Memory, Section};
 use anabranch::engine::{self, Config, Flow};
 use anabranch::family::AnyFamily;
-use anabranch::infer::{PriorChoice, Settings};
+use anabranch::infer::{self, PriorChoice, Settings};
 use anabranch::posterior::{Posterior, Predictor};
 use anabranch::process::{AnyProcess, Bound, Parameter};
 use anabranch_io::model::{Model, Provenance};
@@ -84,6 +84,8 @@ pub struct Finished {
     pub first_minibatch_seconds: f64,
     /// What the lock around the central posterior cost.
     pub section: Section,
+    /// Rows of each in the data that are equal, about.
+    pub copies: f64,
     /// The (thinned) trace.
     pub trace: Trace,
     /// Mean log predictive density of the held-out rows.
@@ -135,6 +137,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         conflicts: 0,
         algorithm: setup.method.name().into(),
         cut: Default::default(),
+        between: None,
     };
     let absorbed_before = setup.resumed.as_ref().map_or(0, |(model, ..)| model.fold.absorbed().len());
     let central = match setup.resumed {
@@ -222,6 +225,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     let Watched { mut trace, mut provenance, checkpoints, stopped, moments } = observer.finish();
     provenance.skipped_rows = skipped;
     provenance.schema = stream.schema().clone();
+    provenance.between = central.memory().between();
     let model = finalised(Model { provenance, fold });
     let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
     // What was learned is kept also when the input turned out bad halfway, and what can be written is written.
@@ -248,6 +252,10 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         trace.fill(evaluated.collect());
     }
     tried.note(trace.conclude(seconds, &model, test_log_likelihood));
+    let copies = central.memory().sampled_rows().map_or(1.0, |rows| {
+        let posterior = model.fold.posterior();
+        infer::copies(posterior.family(), &rows, posterior.mass())
+    });
     let sample = stream.take_sample();
     Ok(Finished {
         model,
@@ -256,6 +264,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         minibatches,
         first_minibatch_seconds,
         section: central.section(),
+        copies,
         trace,
         test_log_likelihood,
         sample,

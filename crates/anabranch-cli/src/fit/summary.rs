@@ -14,14 +14,25 @@ use crate::args::OutputArgs;
 use crate::doubts::{Doubts, diagnose};
 use crate::failure::Failure;
 use crate::picture::{counted, grouped, significant};
-use crate::printing::{Effort, print_json, print_places};
+use crate::printing::{Effort, print_json, print_places, repetition, rounding, uncertainty};
 use crate::report::{
     BadRow, ClusterRow, ComponentRow, Covariance, EllipseData, Projection, ReportData, ReportFiles,
     ScatterData, TreeData, write,
 };
 
+/// What was made of the data that a reader should know: one line each.
+pub fn said_of_data(finished: &Finished) -> Vec<String> {
+    let names: Vec<String> = finished.model.provenance.schema.names().map(str::to_owned).collect();
+    let lines = [
+        uncertainty(finished.model.provenance.between),
+        rounding(finished.posterior().family(), &names),
+        repetition(finished.copies),
+    ];
+    lines.into_iter().flatten().collect()
+}
+
 /// Prints the outcome as JSON or as a few lines.
-pub fn print_outcome(outcome: &Outcome, output: &OutputArgs) -> Result<(), Failure> {
+pub fn print_outcome(outcome: &Outcome, said: &[String], output: &OutputArgs) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     if output.json {
         return print_json(&mut out, outcome, "result");
@@ -45,6 +56,9 @@ pub fn print_outcome(outcome: &Outcome, output: &OutputArgs) -> Result<(), Failu
         conflicts: outcome.conflicts,
     }
     .print(&mut out)?;
+    for line in said {
+        writeln!(out, "{line}")?;
+    }
     if outcome.skipped_rows > 0 {
         writeln!(out, "{} skipped", counted(outcome.skipped_rows, "bad row"))?;
     }
@@ -118,7 +132,7 @@ pub fn write_report(
         column_names: names,
         doubts: Some(Doubts::from(&diagnose(posterior))),
         worst_rows: worst_rows(finished),
-        warnings: warnings(outcome),
+        warnings: warnings(outcome).into_iter().chain(said_of_data(finished)).collect(),
     };
     Ok(write(folder, &data)?)
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anabranch::central::BatchId;
 use anabranch::engine::minibatch_rng;
 use anabranch::identify::Identification;
-use anabranch::infer::{Increment, infer};
+use anabranch::infer::{Increment, infer, spread};
 use async_nats::jetstream::Message;
 use async_nats::jetstream::message::PublishMessage;
 
@@ -107,10 +107,11 @@ impl Crew {
         let posterior =
             self.central.posterior().expect("nothing is taken from the queue before the journal has begun");
         let provenance = self.central.with(|replica| replica.provenance().cloned()).expect("it has begun");
-        let rows = decode_rows(payload, &provenance.schema, posterior.family(), self.job.spec.on_bad_row)
+        let mut rows = decode_rows(payload, &provenance.schema, posterior.family(), self.job.spec.on_bad_row)
             .map_err(Failure::Poison)?;
         let mut workspace = self.workspaces.lock().expect("no holder panics").pop().unwrap_or_default();
         let mut rng = minibatch_rng(self.job.spec.seed, batch);
+        spread(posterior.family(), &mut rows, &mut rng);
         let (increment, _) = infer(&posterior, &rows, &self.settings, &mut rng, &mut workspace);
         self.workspaces.lock().expect("no holder panics").push(workspace);
         self.sample.lock().expect("no holder panics").offer(batch, &rows);

@@ -219,6 +219,7 @@ mod tests {
             conflicts: 0,
             algorithm: "sda".into(),
             cut: Default::default(),
+            between: None,
         };
         let mut replica = Replica::new();
         let model = Model { fold: central.checkpoint(), provenance };

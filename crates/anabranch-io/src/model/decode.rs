@@ -108,7 +108,7 @@ pub(super) fn decode<F: StoredFamily, P: StoredProcess>(
         tail: header.tail,
     };
     let fold = intact.fold(header.family, header.process, position)?;
-    let memory = memory.with_tended(header.tended);
+    let memory = memory.with_tended(header.tended).with_between(header.provenance.between);
     let reading = header.reading.unwrap_or_default();
     Ok((StoredModel { fold, provenance: header.provenance }, memory, reading))
 }

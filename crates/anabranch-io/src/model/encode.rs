@@ -17,7 +17,8 @@ use safetensors::tensor::{Dtype, TensorInfo};
 use serde_json::json;
 
 use super::{
-    AsideHeader, FORMAT_VERSION, Header, StoredFamily, StoredModel, StoredProcess, checksum, tensor,
+    AsideHeader, FORMAT_VERSION, Header, Provenance, StoredFamily, StoredModel, StoredProcess, checksum,
+    tensor,
 };
 use crate::seen::Reading;
 
@@ -51,7 +52,10 @@ pub(super) fn encode<F: StoredFamily, P: StoredProcess>(
         aside: model.fold.aside().map(|Aside { mass, share }| AsideHeader { mass, share }),
         familiarity: posterior.familiarity(),
         tail: posterior.tail().clone(),
-        provenance: model.provenance.clone(),
+        provenance: Provenance {
+            between: memory.and_then(Memory::between).or(model.provenance.between),
+            ..model.provenance.clone()
+        },
         tended: memory.and_then(Memory::tended),
         reading: reading.cloned(),
     };

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use anabranch::central::{Fold, Memory};
 use anabranch::clusters::Cut;
 use anabranch::family::AnyFamily;
+use anabranch::infer::Between;
 use anabranch::posterior::{Familiarity, RestoreError, Tail};
 use anabranch::process::AnyProcess;
 use serde::{Deserialize, Serialize};
@@ -65,6 +66,9 @@ pub struct Provenance {
     /// How its clusters are cut.
     #[serde(default, skip_serializing_if = "is_usual")]
     pub cut: Cut,
+    /// Between how many components the data cannot tell, where that was found out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between: Option<Between>,
 }
 
 /// A file says how clusters are cut where that is not as usual: older programs know no other way.

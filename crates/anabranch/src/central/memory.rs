@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::BatchId;
 use crate::batch::{Batch, Minibatch};
+use crate::infer::Between;
 
 /// Rows of the sample.
 pub const SAMPLE_ROWS: usize = 10_000;
@@ -18,11 +19,12 @@ pub struct Memory<B: Minibatch = Batch> {
     first: Option<B>,
     /// Lines of growth at which the model has been looked after; `None` when nobody has counted them.
     tended: Option<u32>,
+    between: Option<Between>,
 }
 
 impl<B: Minibatch> Default for Memory<B> {
     fn default() -> Self {
-        Self { sample: Sample { rows: BTreeMap::new() }, first: None, tended: None }
+        Self { sample: Sample { rows: BTreeMap::new() }, first: None, tended: None, between: None }
     }
 }
 
@@ -30,7 +32,7 @@ impl<B: Minibatch> Memory<B> {
     /// Goes on from a stored sample and first minibatch.
     pub fn restore(sample: Vec<(u64, B::Row)>, first: Option<B>) -> Self {
         let rows = sample.into_iter().map(|(key, row)| (key, (row, 1.0))).collect();
-        Self { sample: Sample { rows }, first, tended: None }
+        Self { sample: Sample { rows }, first, tended: None, between: None }
     }
 
     /// The same, of a model that has been looked after at so many lines of its growth.
@@ -41,6 +43,24 @@ impl<B: Minibatch> Memory<B> {
     /// Lines of growth at which the model has been looked after; `None` when nobody has counted them.
     pub fn tended(&self) -> Option<u32> {
         self.tended
+    }
+
+    /// Between how many components all rows cannot tell, once somebody has looked.
+    pub fn between(&self) -> Option<Between> {
+        self.between
+    }
+
+    /// The same with these numbers of components held possible.
+    pub fn with_between(self, between: Option<Between>) -> Self {
+        Self { between, ..self }
+    }
+
+    /// One more look at all rows holds these numbers of components possible.
+    pub(crate) fn doubt(&mut self, between: Option<Between>) {
+        self.between = match (self.between, between) {
+            (Some(before), Some(now)) => Some(before.or(now)),
+            (before, now) => now.or(before),
+        };
     }
 
     pub(crate) fn set_tended(&mut self, lines: u32) {
@@ -97,6 +117,7 @@ impl<B: Minibatch> Memory<B> {
 
     /// Offers the rows of a minibatch to the sample. Offering them twice changes nothing.
     pub fn offer(&mut self, id: BatchId, batch: &B) {
+        self.between = None;
         self.sample.offer(id, batch);
     }
 

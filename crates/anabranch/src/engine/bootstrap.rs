@@ -23,9 +23,10 @@ where
     I: Inference<F, P>,
     S: BatchSource<Batch = I::Batch>,
 {
-    let Some((id, batch)) = source.next()? else { return Ok(Flow::Stop) };
+    let Some((id, mut batch)) = source.next()? else { return Ok(Flow::Stop) };
     let mut rng = minibatch_rng(config.seed, id);
     let prior = central.snapshot();
+    config.inference.prepare(prior.family(), &mut batch, &mut rng);
     let outlook =
         if batch.n_rows() < config.bootstrap_rows { Outlook::Everything } else { Outlook::MoreToCome };
     let (learned, first) = parallel::on(config.threads, || {
@@ -43,6 +44,9 @@ where
     if config.prior == PriorChoice::Estimated {
         let entry = Entry::Prior { family: learned.family, process: prior.process().clone() };
         central.append(&entry).expect("a prior is never void");
+    }
+    if outlook == Outlook::Everything {
+        central.remembered(|memory| memory.doubt(learned.between));
     }
     let absorbed = central.join(id, learned.increment, config.identification);
     let absorbed = absorbed.expect(super::OWN_INCREMENT);

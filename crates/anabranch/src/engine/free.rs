@@ -59,8 +59,8 @@ pub(super) fn work<F: Conjugate, P: Process, I: Inference<F, P>>(
     events: &Sender<Event>,
 ) {
     let mut workspace = I::Workspace::default();
-    while let Some((job, snapshot)) = in_flight.next(shared, jobs) {
-        let increment = shared.infer(&job, &snapshot, &mut workspace);
+    while let Some((mut job, snapshot)) = in_flight.next(shared, jobs) {
+        let increment = shared.infer(&mut job, &snapshot, &mut workspace);
         drop(snapshot);
         shared.absorb(job, increment, events);
     }

@@ -223,11 +223,12 @@ impl<F: Conjugate, P: Process, I: Inference<F, P>> Shared<'_, F, P, I> {
     /// Step 2 of the paper's Figure 1 for one minibatch; step 1 took the snapshot.
     fn infer(
         &self,
-        job: &Job<I::Batch>,
+        job: &mut Job<I::Batch>,
         snapshot: &Posterior<F, P>,
         workspace: &mut I::Workspace,
     ) -> Increment {
         let mut rng = minibatch_rng(self.config.seed, job.id);
+        self.config.inference.prepare(snapshot.family(), &mut job.batch, &mut rng);
         self.config.inference.infer(snapshot, &job.batch, &mut rng, workspace)
     }
 

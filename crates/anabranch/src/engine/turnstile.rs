@@ -92,10 +92,10 @@ pub(super) fn work<F: Conjugate, P: Process, I: Inference<F, P>>(
 ) {
     let _guard = BreakOnPanic(turnstile.clone());
     let mut workspace = I::Workspace::default();
-    while let Some(job) = receive(jobs) {
+    while let Some(mut job) = receive(jobs) {
         let turn = job.turn;
         let Some(snapshot) = turnstile.snapshot(turn) else { return };
-        let increment = shared.infer(&job, &snapshot, &mut workspace);
+        let increment = shared.infer(&mut job, &snapshot, &mut workspace);
         drop(snapshot);
         match turnstile.wait_until(turn) {
             Some(state) => drop(state),

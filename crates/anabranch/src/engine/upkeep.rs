@@ -185,7 +185,11 @@ fn merge<F: Conjugate, P: Process, I: Inference<F, P>>(
     horizon: f64,
 ) {
     let Some(sample) = central.remembered(|memory| memory.sampled_rows()) else { return };
-    let Merges { family, pairs } = config.inference.merges(posterior, &sample, config.prior, horizon);
+    let Merges { family, pairs, between } =
+        config.inference.merges(posterior, &sample, config.prior, horizon);
+    if horizon == 1.0 {
+        central.remembered(|memory| memory.doubt(between));
+    }
     if let Some(family) = family {
         let process = central.snapshot().process().clone();
         central.append(&Entry::Prior { family, process }).expect("a prior is never void");

@@ -5,6 +5,7 @@
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
+use super::error::{PriorError, require_len};
 use super::{
     Bernoulli, Categorical, Conjugate, Diagonal, DomainError, DrawNatural, Family, Gaussian, Multinomial,
     Partition, Poisson, Predictive, Product, Spherical, Summary,
@@ -74,6 +75,25 @@ impl AnyFamily {
             AnyFamily::Product(_) => "product",
         }
     }
+
+    /// The same family whose values stand for intervals of these widths, one for each column; 0 for exact values, counts and
+    /// names.
+    pub fn with_resolution(self, widths: &[f64]) -> Result<Self, PriorError> {
+        require_len("the resolution", self.dimensions(), widths.len())?;
+        Ok(match self {
+            AnyFamily::Gaussian(family) => AnyFamily::Gaussian(family.with_resolution(widths.to_vec())?),
+            AnyFamily::Diagonal(family) => AnyFamily::Diagonal(family.with_resolution(widths.to_vec())?),
+            AnyFamily::Spherical(family) => AnyFamily::Spherical(family.with_resolution(widths.to_vec())?),
+            AnyFamily::Product(family) => AnyFamily::Product(family.with_resolution(widths)?),
+            counts => match widths.iter().find(|width| **width != 0.0) {
+                None => counts,
+                Some(&value) => {
+                    let expected = "0: counts and names are exact";
+                    return Err(PriorError::Parameter { what: "the resolution", value, expected });
+                }
+            },
+        })
+    }
 }
 
 impl Conjugate for AnyFamily {
@@ -129,6 +149,10 @@ impl Family for AnyFamily {
 
     fn is_normal(&self) -> bool {
         delegate!(self, family => family.is_normal())
+    }
+
+    fn resolution(&self, column: usize) -> Option<f64> {
+        delegate!(self, family => family.resolution(column))
     }
 
     fn embedding_len(&self) -> usize {

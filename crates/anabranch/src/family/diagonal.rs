@@ -134,6 +134,12 @@ impl Diagonal {
         Self::new(frame, prior)
     }
 
+    /// The same family of values that stand for intervals of these widths.
+    pub fn with_resolution(mut self, widths: Vec<f64>) -> Result<Self, PriorError> {
+        self.frame = self.frame.with_resolution(widths)?;
+        Ok(self)
+    }
+
     /// The frame in which statistics and prior are kept.
     pub fn frame(&self) -> &Frame {
         &self.frame
@@ -248,6 +254,10 @@ impl Family for Diagonal {
 
     fn is_normal(&self) -> bool {
         true
+    }
+
+    fn resolution(&self, column: usize) -> Option<f64> {
+        Some(self.frame.resolution(column))
     }
 
     fn embedding_len(&self) -> usize {

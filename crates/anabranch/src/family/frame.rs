@@ -4,6 +4,8 @@
 //! x′ = (x − shift) / scale        (per column)        log p(x) = log p(x′) − Σ_d log scale_d
 //! ```
 //!
+//! Where values are rounded, the frame also knows the width of the interval that each of them stands for (`grid.rs`).
+//!
 //! `Σ x²` of data at offset 1e8 keeps no digit of a unit variance. A frame is fixed once, from the first rows, and
 //! everything a Gaussian family stores (statistics, prior) is in its coordinates; densities and summaries are in the
 //! units of the data.
@@ -11,15 +13,18 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, REAL_LIMIT, require_len, require_some};
-use super::{DomainError, EMPTY_COUNT};
+use super::{DomainError, EMPTY_COUNT, grid};
 use crate::batch::Batch;
 
-/// A shift and a scale per column.
+/// A shift and a scale per column, and how exact its values are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "RawFrame")]
 pub struct Frame {
     shift: Vec<f64>,
     scale: Vec<f64>,
+    /// Widths of the intervals that values stand for; none where all values are exact.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    resolution: Vec<f64>,
 }
 
 #[derive(Deserialize)]
@@ -27,13 +32,16 @@ pub struct Frame {
 struct RawFrame {
     shift: Vec<f64>,
     scale: Vec<f64>,
+    #[serde(default)]
+    resolution: Vec<f64>,
 }
 
 impl TryFrom<RawFrame> for Frame {
     type Error = PriorError;
 
     fn try_from(raw: RawFrame) -> Result<Self, PriorError> {
-        Frame::new(raw.shift, raw.scale)
+        let frame = Frame::new(raw.shift, raw.scale)?;
+        if raw.resolution.is_empty() { Ok(frame) } else { frame.with_resolution(raw.resolution) }
     }
 }
 
@@ -41,6 +49,8 @@ impl TryFrom<RawFrame> for Frame {
 const CONSTANT_SHARE: f64 = 1e-13;
 /// A scale is a number whose square, and the inverse of it, are doubles: covariances are in squared units.
 const SCALE_RANGE: std::ops::RangeInclusive<f64> = 1e-150..=1e150;
+/// An interval, in standard deviations of its column: more would bury what the rows show.
+const WIDEST_INTERVAL: f64 = 1e3;
 /// A shift leaves room for a framed row to be mapped back.
 const LARGEST_SHIFT: f64 = 1e300;
 
@@ -60,15 +70,27 @@ impl Frame {
                 expected: "a number from 1e-150 to 1e150",
             });
         }
-        Ok(Self { shift, scale })
+        Ok(Self { shift, scale, resolution: Vec::new() })
+    }
+
+    /// The same frame of values that stand for intervals of these widths, in the units of the data; 0 for exact values.
+    pub fn with_resolution(mut self, resolution: Vec<f64>) -> Result<Self, PriorError> {
+        require_len("the resolution of the frame", self.dimensions(), resolution.len())?;
+        let is_width = |(width, scale): (&f64, &f64)| *width >= 0.0 && width / scale <= WIDEST_INTERVAL;
+        if let Some(ix) = resolution.iter().zip(&self.scale).position(|pair| !is_width(pair)) {
+            let expected = "a number of at least 0 and at most 1000 standard deviations of its column";
+            return Err(PriorError::Parameter { what: "a resolution", value: resolution[ix], expected });
+        }
+        self.resolution = if resolution.iter().all(|width| *width == 0.0) { Vec::new() } else { resolution };
+        Ok(self)
     }
 
     /// The units of the data: nothing is shifted or scaled.
     pub fn identity(dimensions: usize) -> Self {
-        Self { shift: vec![0.0; dimensions], scale: vec![1.0; dimensions] }
+        Self { shift: vec![0.0; dimensions], scale: vec![1.0; dimensions], resolution: Vec::new() }
     }
 
-    /// Mean and standard deviation of the rows, column by column.
+    /// Mean, standard deviation and resolution of the rows, column by column.
     ///
     /// A column without spread is scaled by `max(1, 1e-8 · |mean|)`: it says nothing about the unit of later values, so
     /// the unit of the data is kept as far as their precision allows.
@@ -76,7 +98,7 @@ impl Frame {
         let moments = column_moments(rows)?;
         let scale = moments.iter().map(|m| if m.is_constant() { m.fallback_scale() } else { m.deviation });
         let scale = scale.map(into_range).collect();
-        Self::new(moments.iter().map(|m| m.mean).collect(), scale)
+        Self::new(moments.iter().map(|m| m.mean).collect(), scale)?.with_resolution(grid::widths(rows))
     }
 
     /// The mean of each column and one scale for all: the root mean square of the columns' standard deviations.
@@ -91,7 +113,8 @@ impl Frame {
             largest * (squares / moments.len() as f64).sqrt()
         };
         let n = moments.len();
-        Self::new(moments.iter().map(|m| m.mean).collect(), vec![into_range(scale); n])
+        Self::new(moments.iter().map(|m| m.mean).collect(), vec![into_range(scale); n])?
+            .with_resolution(grid::widths(rows))
     }
 
     /// Number of columns.
@@ -107,6 +130,11 @@ impl Frame {
     /// What each column is divided by.
     pub fn scale(&self) -> &[f64] {
         &self.scale
+    }
+
+    /// Width of the interval that a value of this column stands for; 0 where values are exact.
+    pub fn resolution(&self, column: usize) -> f64 {
+        self.resolution.get(column).copied().unwrap_or(0.0)
     }
 
     /// `Σ log scale`: the log of the volume of a unit cube of the frame, in data units.

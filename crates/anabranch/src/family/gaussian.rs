@@ -105,6 +105,12 @@ impl Gaussian {
         Self::new(frame, NormalInverseWishart::with_diagonal_psi(vec![0.0; d], DEFAULT_KAPPA, &psi, dof))
     }
 
+    /// The same family of values that stand for intervals of these widths.
+    pub fn with_resolution(mut self, widths: Vec<f64>) -> Result<Self, PriorError> {
+        self.frame = self.frame.with_resolution(widths)?;
+        Ok(self)
+    }
+
     /// The frame in which statistics and prior are kept.
     pub fn frame(&self) -> &Frame {
         &self.frame
@@ -318,6 +324,10 @@ impl Family for Gaussian {
 
     fn is_normal(&self) -> bool {
         true
+    }
+
+    fn resolution(&self, column: usize) -> Option<f64> {
+        Some(self.frame.resolution(column))
     }
 
     fn embedding_len(&self) -> usize {

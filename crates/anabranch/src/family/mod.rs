@@ -20,6 +20,7 @@ mod draw;
 mod error;
 mod frame;
 mod gaussian;
+mod grid;
 mod linear_gaussian;
 mod multinomial;
 mod natural;
@@ -186,6 +187,12 @@ pub trait Family: Conjugate {
     /// Whether components are normal densities, so that mean and covariance (or spreads) of [`Family::summary`] say all.
     fn is_normal(&self) -> bool {
         false
+    }
+
+    /// Width of the interval that a value of this column stands for: 0 where values are exact, `None` where they are counts or
+    /// names, which may well be the same in many rows.
+    fn resolution(&self, _column: usize) -> Option<f64> {
+        None
     }
 
     /// Length of a row's embedding.

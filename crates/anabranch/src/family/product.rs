@@ -74,6 +74,15 @@ impl Product {
         Ok(Self { blocks, dimensions, n_features })
     }
 
+    /// The same family whose values stand for intervals of these widths, one for each column.
+    pub fn with_resolution(mut self, widths: &[f64]) -> Result<Self, PriorError> {
+        for block in &mut self.blocks {
+            let own: Vec<f64> = block.columns.iter().map(|column| widths[*column]).collect();
+            block.family = block.family.clone().with_resolution(&own)?;
+        }
+        Ok(self)
+    }
+
     /// The blocks, in the order of their features.
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
@@ -206,6 +215,13 @@ impl Family for Product {
 
     fn is_normal(&self) -> bool {
         self.blocks.iter().all(|block| block.family.is_normal())
+    }
+
+    fn resolution(&self, column: usize) -> Option<f64> {
+        self.blocks.iter().find_map(|block| {
+            let place = block.columns.iter().position(|own| *own == column)?;
+            block.family.resolution(place)
+        })
     }
 
     fn embedding_len(&self) -> usize {

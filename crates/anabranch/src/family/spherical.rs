@@ -122,6 +122,12 @@ impl Spherical {
         Self::new(frame, SphericalPrior { mean, kappa: DEFAULT_KAPPA, a, b })
     }
 
+    /// The same family of values that stand for intervals of these widths.
+    pub fn with_resolution(mut self, widths: Vec<f64>) -> Result<Self, PriorError> {
+        self.frame = self.frame.with_resolution(widths)?;
+        Ok(self)
+    }
+
     /// The frame in which statistics and prior are kept.
     pub fn frame(&self) -> &Frame {
         &self.frame
@@ -259,6 +265,10 @@ impl Family for Spherical {
 
     fn is_normal(&self) -> bool {
         true
+    }
+
+    fn resolution(&self, column: usize) -> Option<f64> {
+        Some(self.frame.resolution(column))
     }
 
     fn embedding_len(&self) -> usize {

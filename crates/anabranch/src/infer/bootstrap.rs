@@ -16,8 +16,8 @@ use std::sync::Arc;
 use super::ascent::Ascent;
 use super::birth::{Births, Seeds};
 use super::court::{Components, Court, STANDARD_ERRORS, Scores};
-use super::path::{self, Objective, STRONG, Walker};
-use super::{Increment, Look, Precision, Settings, Workspace, birth, look, upkeep};
+use super::path::{self, Between, Objective, STRONG, Walker};
+use super::{Increment, Look, Precision, Settings, Workspace, birth, look, repeats, upkeep};
 use crate::batch::Batch;
 use crate::family::{Family, Partition};
 use crate::identify::ComponentId;
@@ -122,6 +122,8 @@ pub struct Bootstrap<F> {
     pub rounds: usize,
     /// The evidence lower bound of the rows under that family and the concentration that suits it, up to terms of the rows alone.
     pub objective: f64,
+    /// Between how many components the rows cannot tell, where they were asked.
+    pub between: Option<Between>,
 }
 
 /// Learns components, and the prior if it is to be estimated, from the rows of the first minibatch.
@@ -144,10 +146,40 @@ pub fn bootstrap<F: Family, P: Process>(
     debug_assert!(prior.components().is_empty(), "a bootstrap starts from nothing");
     if batch.mass() <= 0.0 {
         let increment = Increment::nothing(prior.version());
-        return Bootstrap { family: prior.family().clone(), increment, rounds: 0, objective: 0.0 };
+        return Bootstrap {
+            family: prior.family().clone(),
+            increment,
+            rounds: 0,
+            objective: 0.0,
+            between: None,
+        };
     }
     // Rows without weight show nothing, and must not be all that a stage sees.
-    let batch = &shuffled(&batch.weighty(), rng);
+    let weighty = batch.weighty();
+    match repeats::groups(prior.family(), &weighty) {
+        None => learn(prior, &weighty, settings, choice, outlook, rng, workspace),
+        Some(groups) => {
+            let copies = groups.copies(1.0);
+            let different = groups.different(&weighty, copies);
+            let mut found = learn(prior, &different, settings, choice, outlook, rng, workspace);
+            found.increment.new.iter_mut().for_each(|evidence| *evidence = evidence.scaled(copies));
+            found.increment.mass = batch.mass();
+            found
+        }
+    }
+}
+
+/// The same, of rows that are all different.
+fn learn<F: Family, P: Process>(
+    prior: &Posterior<F, P>,
+    batch: &Batch,
+    settings: &Settings,
+    choice: PriorChoice,
+    outlook: Outlook,
+    rng: &mut impl Rng,
+    workspace: &mut Workspace,
+) -> Bootstrap<F> {
+    let batch = &shuffled(batch, rng);
     let n = batch.n_rows();
     let spared = if n < LEAST_TO_SPARE { 0 } else { (n / SPARED).min(MOST_SPARED) };
     let mut best_of = |prior: &Posterior<F, P>, rows: usize, horizon: f64, tries: Vec<(Start, usize)>| {
@@ -402,7 +434,7 @@ fn grow<F: Family, P: Process>(
         refit_prior(&mut ascent, &mut family, Partition::Level, steps);
     }
     let mut walker = Learning { ascent, family, choice, court, precision: settings.precision };
-    path::walk(&mut walker, court, Objective::Exact);
+    let between = Some(path::walk(&mut walker, court, Objective::Exact));
     let Learning { mut ascent, mut family, .. } = walker;
     ascent.climb(&settings, &mut Vec::new());
     while ascent.empty_surplus(least) > 0 {
@@ -413,7 +445,7 @@ fn grow<F: Family, P: Process>(
         refit_prior(&mut ascent, &mut family, Partition::Clusters, STEPS);
     }
     let increment = ascent.export();
-    (Bootstrap { family, increment, rounds, objective }, scores)
+    (Bootstrap { family, increment, rounds, objective, between }, scores)
 }
 
 /// The components of a stage on the merge path: rows and prior follow each merge.

@@ -77,10 +77,10 @@ impl Court {
         }
     }
 
-    /// Rows that have been learned from, each once, whatever it weighs as a judge.
-    pub(super) fn of_learned<F: Family>(family: &F, rows: Batch, horizon: f64) -> Self {
+    /// Rows that have been learned from, each so many times, whatever it weighs as a judge.
+    pub(super) fn of_learned<F: Family>(family: &F, rows: Batch, copies: f64, horizon: f64) -> Self {
         let learned = (horizon > 1.0).then(|| Judges::new(family, rows.clone(), Standing::Learned));
-        Self { fresh: Judges::new(family, rows, Standing::LeftOut), learned, horizon }
+        Self { fresh: Judges::new(family, rows, Standing::LeftOut { copies }), learned, horizon }
     }
 
     /// How much better the first is for a row, once there are `horizon` times the rows, and the standard error of that.
@@ -117,14 +117,14 @@ fn every_so_many(rows: &Batch, at_most: usize) -> Batch {
 }
 
 /// What the components know of the judges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Standing {
     /// Nothing.
     Fresh,
     /// They have learned from them.
     Learned,
-    /// They have learned from them, and each is scored without what it taught.
-    LeftOut,
+    /// They have learned from them, and each is scored without what it and its copies taught.
+    LeftOut { copies: f64 },
 }
 
 struct Judges {
@@ -162,7 +162,10 @@ impl Judges {
         let predictives = parallel::map(sums.chunks_exact(f), |stats| family.predictive(stats));
         let prior = family.predictive(&vec![0.0; f]);
         let new_mass = process.new_mass(labels.iter());
-        let left_out = if self.standing == Standing::LeftOut { 1.0 } else { 0.0 };
+        let left_out = match self.standing {
+            Standing::LeftOut { copies } => copies,
+            Standing::Fresh | Standing::Learned => 0.0,
+        };
         let ln_all = (mass + new_mass - left_out).ln();
         let ln_mass = |ix: usize, without: f64| {
             let expected_count = (labels[ix].expected_count - without).max(0.0);
@@ -178,12 +181,12 @@ impl Judges {
                 terms.push(new_mass.ln() + prior.ln_density(x));
                 let probable = possible.row(row).filter(|(_, probability)| *probability > IMPROBABLE);
                 terms.extend(probable.map(|(ix, probability)| {
-                    if self.standing == Standing::LeftOut && probability > MINORITY {
-                        let stats = &sums[ix * f..(ix + 1) * f];
+                    if left_out > 0.0 && probability > MINORITY {
+                        let (stats, taught) = (&sums[ix * f..(ix + 1) * f], left_out * probability);
                         let ln_density = predictives[ix]
-                            .ln_density_left_out(features, probability)
-                            .unwrap_or_else(|| ln_density_left_out(family, stats, features, x, probability));
-                        return ln_mass(ix, probability) + ln_density;
+                            .ln_density_left_out(features, taught)
+                            .unwrap_or_else(|| ln_density_left_out(family, stats, features, x, taught));
+                        return ln_mass(ix, taught) + ln_density;
                     }
                     ln_masses[ix] + predictives[ix].ln_density(x)
                 }));
@@ -256,7 +259,7 @@ mod tests {
         rows.rows().zip(each.chunks_exact_mut(f)).for_each(|(row, out)| family.features(row, out));
         let mut one = vec![0.0; f];
         each.chunks_exact(f).for_each(|stats| one.iter_mut().zip(stats).for_each(|(sum, s)| *sum += s));
-        let court = Court::of_learned(&family, rows.clone(), 1.0);
+        let court = Court::of_learned(&family, rows.clone(), 1.0, 1.0);
         let score = |sums: &[f64]| {
             let mut phi = vec![0.0; sums.len()];
             sums.chunks_exact(f).zip(phi.chunks_exact_mut(f)).for_each(|(stats, phi)| {

@@ -5,6 +5,7 @@
 mod ascent;
 mod birth;
 mod bootstrap;
+mod cells;
 mod court;
 mod features;
 mod labels;
@@ -16,6 +17,7 @@ mod narrow;
 mod nearest;
 mod ordinary;
 mod path;
+mod repeats;
 mod skip;
 mod split;
 mod surprise;
@@ -23,9 +25,12 @@ mod topics;
 pub mod upkeep;
 
 pub use bootstrap::{Bootstrap, Outlook, PriorChoice, bootstrap};
+pub use cells::spread;
 pub use features::FeatureSettings;
 pub use mixture::{InferenceReport, Workspace, infer};
 pub use model::Inference;
+pub use path::Between;
+pub use repeats::copies;
 
 pub use topics::TopicSettings;
 

@@ -1,6 +1,7 @@
 //! What the engine asks of a minibatch inference: with a family and a process it makes a model.
 //!
 //! ```text
+//! prepare      rows as they come, made ready
 //! infer        one minibatch, from a snapshot            (paper Figure 1b)
 //! bootstrap    the first minibatch, large and alone
 //! refit, merges, look_again    what can be better about the model; the engine makes journal entries of it
@@ -12,7 +13,8 @@ use rand::Rng;
 
 use super::upkeep::Merges;
 use super::{
-    Bootstrap, Increment, Look, Outlook, PriorChoice, Settings, Workspace, look, mixture, split, upkeep,
+    Bootstrap, Increment, Look, Outlook, PriorChoice, Settings, Workspace, cells, look, mixture, split,
+    upkeep,
 };
 use crate::batch::{Batch, Minibatch};
 use crate::central::Part;
@@ -31,6 +33,9 @@ pub trait Inference<F: Conjugate, P: Process>: Clone + Debug + Send + Sync + 'st
 
     /// Memory that one worker reuses from minibatch to minibatch.
     type Workspace: Default;
+
+    /// Makes a minibatch ready to be learned from and remembered, once, whoever does it.
+    fn prepare(&self, _family: &F, _batch: &mut Self::Batch, _rng: &mut impl Rng) {}
 
     /// Learns from one minibatch with the central posterior as prior.
     fn infer(
@@ -90,6 +95,10 @@ pub trait Inference<F: Conjugate, P: Process>: Clone + Debug + Send + Sync + 'st
 impl<F: Family, P: Process> Inference<F, P> for Settings {
     type Batch = Batch;
     type Workspace = Workspace;
+
+    fn prepare(&self, family: &F, batch: &mut Batch, rng: &mut impl Rng) {
+        cells::spread(family, batch, rng);
+    }
 
     fn infer(
         &self,

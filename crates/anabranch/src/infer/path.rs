@@ -18,7 +18,9 @@
 //! The objective alone would be no judge: it pays half the logarithm of the rows for each parameter of a component, and
 //! prefers fewer components than predict best where the data are not made of components of this family.
 
-use super::court::{Court, Scores};
+use serde::{Deserialize, Serialize};
+
+use super::court::{Court, STANDARD_ERRORS, Scores};
 
 /// One of so many components is merged at each level …
 const SHARE: usize = 5;
@@ -76,8 +78,24 @@ fn level<W: Walker>(walker: &W) -> Level<W::Place> {
     Level { place, n_components: walker.n_components(), objective, scores }
 }
 
-/// Walks down from the components at hand and comes back to the level that is best.
-pub(super) fn walk<W: Walker>(walker: &mut W, court: Option<&Court>, objective: Objective) {
+/// Between how many components the data cannot tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Between {
+    /// With fewer, the data are certainly explained worse.
+    pub fewest: usize,
+    /// With more, they are certainly explained no better.
+    pub most: usize,
+}
+
+impl Between {
+    /// What one or the other holds possible.
+    pub fn or(self, other: Self) -> Self {
+        Self { fewest: self.fewest.min(other.fewest), most: self.most.max(other.most) }
+    }
+}
+
+/// Walks down from the components at hand and comes back to the level that is best. Says which others are about as good.
+pub(super) fn walk<W: Walker>(walker: &mut W, court: Option<&Court>, objective: Objective) -> Between {
     let mut levels = vec![level(walker)];
     while walker.n_components() > 1 && !is_lost(&levels, court) {
         walker.descend(step(walker.n_components()));
@@ -105,6 +123,36 @@ pub(super) fn walk<W: Walker>(walker: &mut W, court: Option<&Court>, objective: 
         chosen = choose(&levels, court, objective);
     }
     walker.come_back(&levels[chosen].place);
+    about_as_good(&levels, court, chosen)
+}
+
+/// Numbers of components that are about as good as that of the chosen level: fewer within three standard errors of the best,
+/// more within two; where nobody judges, by the objective, within twice and once what counts as strong.
+fn about_as_good<P>(levels: &[Level<P>], court: Option<&Court>, chosen: usize) -> Between {
+    let highest = levels.iter().map(|level| level.objective).fold(f64::NEG_INFINITY, f64::max);
+    let best = best(levels, court);
+    let within = |level: &&Level<P>, strict: f64| match court {
+        Some(court) => {
+            let (mean, error) = court.difference(&levels[best].scores, &level.scores);
+            mean <= strict * STANDARD_ERRORS * error
+        }
+        None => level.objective >= highest - strict * STRONG,
+    };
+    let of_chosen = levels[chosen].n_components;
+    let loose = if court.is_some() { 1.5 } else { 2.0 };
+    let number = |level: &Level<P>| level.n_components;
+    let fewest = levels.iter().filter(|level| within(level, loose)).map(number).fold(of_chosen, usize::min);
+    let most = levels.iter().filter(|level| within(level, 1.0)).map(number).fold(of_chosen, usize::max);
+    Between { fewest, most }
+}
+
+/// The level that predicts best; the first where nobody judges.
+fn best<P>(levels: &[Level<P>], court: Option<&Court>) -> usize {
+    let ahead = |one: usize, other: usize| match court {
+        Some(court) => court.difference(&levels[one].scores, &levels[other].scores).0,
+        None => 0.0,
+    };
+    (0..levels.len()).fold(0, |best, ix| if ahead(ix, best) > 0.0 { ix } else { best })
 }
 
 /// Components that end at the next level.
@@ -129,10 +177,9 @@ fn choose<P>(levels: &[Level<P>], court: Option<&Court>, objective: Objective) -
     let probable = |ix: &usize| levels[*ix].objective >= highest - STRONG;
     let most_probable = (0..levels.len()).rev().find(probable).unwrap_or(0);
     let Some(court) = court else { return most_probable };
-    let ahead = |one: usize, other: usize| court.difference(&levels[one].scores, &levels[other].scores);
-    let best = (0..levels.len()).fold(0, |best, ix| if ahead(ix, best).0 > 0.0 { ix } else { best });
+    let best = best(levels, Some(court));
     let as_good = |ix: &usize| {
-        let (mean, error) = ahead(best, *ix);
+        let (mean, error) = court.difference(&levels[best].scores, &levels[*ix].scores);
         mean <= court.doubt() * error
     };
     let fewest = (best..levels.len()).rev().find(as_good).unwrap_or(best);

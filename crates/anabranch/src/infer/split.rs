@@ -15,7 +15,7 @@ use rand::Rng;
 
 use super::bootstrap::{objective, split_stages};
 use super::labels::Labels;
-use super::{Increment, Settings, Workspace, upkeep};
+use super::{Increment, Settings, Workspace, repeats, upkeep};
 use crate::batch::Batch;
 use crate::central::Part;
 use crate::family::Family;
@@ -42,6 +42,7 @@ pub(super) fn splits<F: Family, P: Process>(
     workspace: &mut Workspace,
 ) -> Vec<(ComponentId, Vec<Part>)> {
     let family = posterior.family();
+    let (sample, copies) = &repeats::different(family, sample, posterior.mass());
     let (labels, living) = upkeep::labels_of(posterior, sample, settings.precision);
     let mut rows = vec![Vec::new(); living.len()];
     for (row, labels) in Labels::rows(&labels).enumerate() {
@@ -67,7 +68,7 @@ pub(super) fn splits<F: Family, P: Process>(
             continue;
         }
         let parts = parts(component.evidence(), &several.increment.new);
-        if gain(posterior, component.evidence(), &parts) > MARGIN {
+        if gain(posterior, component.evidence(), &parts) > MARGIN * copies {
             found.push((component.id(), parts));
         }
     }

@@ -10,8 +10,8 @@ use super::court::{Components, Court, Scores};
 use super::labels::Labels;
 use super::merge::Overlapping;
 use super::narrow::Scored;
-use super::path::{self, Objective, Walker};
-use super::{Precision, PriorChoice};
+use super::path::{self, Between, Objective, Walker};
+use super::{Precision, PriorChoice, repeats};
 use crate::batch::Batch;
 use crate::family::{Family, Partition};
 use crate::identify::ComponentId;
@@ -74,6 +74,8 @@ pub struct Merges<F> {
     pub family: Option<F>,
     /// Merges `(ends, into)`, in this order.
     pub pairs: Vec<(ComponentId, ComponentId)>,
+    /// Between how many components the sample cannot tell, where it was asked.
+    pub between: Option<Between>,
 }
 
 /// The merges down to the number of components that is best, with the prior of what is left (`path.rs`), for `horizon` times
@@ -89,13 +91,15 @@ pub fn merges<F: Family, P: Process>(
     let f = family.n_features();
     let living = living(posterior);
     let stats = |ix: &usize| posterior.components()[*ix].evidence().stats.iter().copied();
+    let (sample, copies) = &repeats::different(family, sample, posterior.mass());
     let labels = labels_of(posterior, sample, precision).0;
     let court = (sample.n_rows() >= LEAST_JUDGES)
-        .then(|| Court::of_learned(family, judges(sample, &labels, living.len(), f), horizon));
+        .then(|| Court::of_learned(family, judges(sample, &labels, living.len(), f), *copies, horizon));
     let mut walker = Looking {
         court: court.as_ref(),
         process: posterior.process(),
         sample,
+        copies: *copies,
         mass: posterior.mass(),
         choice,
         precision,
@@ -121,10 +125,10 @@ pub fn merges<F: Family, P: Process>(
         }
     }
     walker.maximise();
-    path::walk(&mut walker, court.as_ref(), Objective::Estimate);
+    let between = path::walk(&mut walker, court.as_ref(), Objective::Estimate);
     let Place { family, pairs, .. } = walker.place;
     let estimated = choice == PriorChoice::Estimated && !pairs.is_empty();
-    Merges { family: estimated.then_some(family), pairs }
+    Merges { family: estimated.then_some(family), pairs, between: Some(between) }
 }
 
 /// Rows of the sample that judge, more of them where components are small; each counts for as many as it stands for.
@@ -153,6 +157,8 @@ struct Looking<'a, F, P> {
     court: Option<&'a Court>,
     process: &'a P,
     sample: &'a Batch,
+    /// Rows of each in all data that are equal.
+    copies: f64,
     mass: f64,
     choice: PriorChoice,
     precision: Precision,
@@ -189,6 +195,17 @@ impl<F: Family, P: Process> Looking<'_, F, P> {
             let labels = LabelStatistics { expected_count: stats[0], ..LabelStatistics::default() };
             *ln_weight = digamma(self.process.existing_mass(&labels));
         });
+    }
+
+    /// The objective of all rows that are different.
+    fn objective(&self) -> f64 {
+        let share = 1.0 / self.copies;
+        let Place { family, totals, label_statistics, .. } = &self.place;
+        let totals: Vec<f64> = totals.iter().map(|total| share * total).collect();
+        let labels: Vec<LabelStatistics> =
+            label_statistics.iter().map(|labels| labels.scaled(share)).collect();
+        let components = totals.chunks_exact(family.n_features()).zip(&labels);
+        objective_of(family, &self.process.suited(labels.iter()), components, share * self.mass)
     }
 
     /// The entropy of the labels of each component in the sample.
@@ -271,8 +288,7 @@ impl<F: Family, P: Process> Walker for Looking<'_, F, P> {
     fn place(&self) -> (Place<F>, f64, Scores) {
         let (place, labels) = (self.place.clone(), &self.place.label_statistics);
         let (family, process, mass) = (&self.place.family, self.process, self.mass);
-        let components = self.place.totals.chunks_exact(family.n_features()).zip(labels);
-        let objective = objective_of(family, &process.suited(labels.iter()), components, mass);
+        let objective = self.objective();
         let (sums, phi, ln_weights) = (&self.place.totals, &self.phi, &self.ln_weights);
         let precision = self.precision;
         let components = Components { family, process, sums, phi, ln_weights, labels, mass, precision };

@@ -112,7 +112,13 @@ impl Inference<LinearGaussian, Beta> for FeatureSettings {
             state.learn_noise();
             state.learn_scale();
         }
-        Bootstrap { family: state.family.clone(), increment: state.export(&from), rounds: TRIES, objective }
+        Bootstrap {
+            family: state.family.clone(),
+            increment: state.export(&from),
+            rounds: TRIES,
+            objective,
+            between: None,
+        }
     }
 
     /// The variance of the features, from the features. That of the noise needs rows and stays.
@@ -157,7 +163,7 @@ impl Inference<LinearGaussian, Beta> for FeatureSettings {
                 }
             }
         }
-        Merges { family: None, pairs: merged }
+        Merges { family: None, pairs: merged, between: None }
     }
 
     fn look_again(

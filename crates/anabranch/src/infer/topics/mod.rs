@@ -258,6 +258,7 @@ impl Inference<Topic, Hierarchical> for TopicSettings {
             objective: ascent.objective(),
             increment: ascent.export(self.least_words),
             rounds: self.first_sweeps,
+            between: None,
         }
     }
 
@@ -274,7 +275,7 @@ impl Inference<Topic, Hierarchical> for TopicSettings {
     ) -> Merges<Topic> {
         let judges = sample.slice(0, JUDGES);
         if judges.tokens() <= 0.0 {
-            return Merges { family: None, pairs: Vec::new() };
+            return Merges { family: None, pairs: Vec::new(), between: None };
         }
         let corpus = Corpus::new(&judges);
         let mut merged = Vec::new();
@@ -295,7 +296,7 @@ impl Inference<Topic, Hierarchical> for TopicSettings {
             }
             merged.extend(pairs);
         }
-        Merges { family: None, pairs: merged }
+        Merges { family: None, pairs: merged, between: None }
     }
 
     fn look_again(
