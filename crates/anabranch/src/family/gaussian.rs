@@ -274,6 +274,7 @@ impl Family for Gaussian {
                 frame,
                 mean: mean.to_vec(),
                 factor: factor.to_vec(),
+                whitening: cholesky::whitening(d, factor),
                 widening,
                 density,
                 kappa: posterior.kappa,
@@ -442,6 +443,7 @@ struct GaussianPredictive {
     frame: Frame,
     mean: Vec<f64>,
     factor: Vec<f64>,
+    whitening: Vec<f64>,
     widening: f64,
     density: StudentT,
     kappa: f64,
@@ -457,8 +459,7 @@ impl GaussianPredictive {
         with_scratch(d, |centred| {
             let offsets = framed.iter().zip(&self.mean);
             centred.iter_mut().zip(offsets).for_each(|(out, (value, mean))| *out = value - mean);
-            cholesky::solve_lower(d, &self.factor, centred);
-            centred.iter().map(|v| v * v).sum()
+            cholesky::whitened_square(&self.whitening, centred)
         })
     }
 

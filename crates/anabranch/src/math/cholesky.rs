@@ -125,6 +125,40 @@ pub fn invert_from_factor(dimensions: usize, factor: &mut [f64], row_buffer: &mu
     }
 }
 
+/// `V = U⁻ᵀ`, its rows one after another up to the diagonal: what [`whitened_square`] takes.
+pub fn whitening(dimensions: usize, factor: &[f64]) -> Vec<f64> {
+    let mut inverse = factor.to_vec();
+    invert_triangle(dimensions, &mut inverse, &mut vec![0.0; dimensions]);
+    let columns = (0..dimensions).flat_map(|column| (0..=column).map(move |row| (row, column)));
+    columns.map(|(row, column)| inverse[row_start(dimensions, row) + column - row]).collect()
+}
+
+/// `|V b|² = bᵀ M⁻¹ b`. Each row is a product of its own, so that none waits for the one before as in [`solve_lower`].
+pub fn whitened_square(whitening: &[f64], b: &[f64]) -> f64 {
+    Arch::new().dispatch(WhitenedSquare { whitening, b })
+}
+
+struct WhitenedSquare<'a> {
+    whitening: &'a [f64],
+    b: &'a [f64],
+}
+
+impl WithSimd for WhitenedSquare<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> f64 {
+        let (mut square, mut rest) = (0.0, self.whitening);
+        for len in 1..=self.b.len() {
+            let (row, below) = rest.split_at(len);
+            let value = super::product::dot(simd, row, &self.b[..len]);
+            square += value * value;
+            rest = below;
+        }
+        square
+    }
+}
+
 /// `U ← U⁻¹`, row by row from the bottom: `V_i· = (e_i − Σ_{k>i} u_ik V_k·) / u_ii`.
 fn invert_triangle(dimensions: usize, factor: &mut [f64], row_buffer: &mut [f64]) {
     for row in (0..dimensions).rev() {
@@ -341,6 +375,20 @@ mod tests {
 
     fn entry(dimensions: usize, packed: &[f64], i: usize, j: usize) -> f64 {
         packed[row_start(dimensions, i.min(j)) + i.abs_diff(j)]
+    }
+
+    #[test]
+    fn a_whitened_square_is_that_of_the_solved_row() {
+        for dimensions in [1, 2, 3, 7, 8, 9, 16, 20, 24, 25, 64] {
+            let mut factored = vec![0.0; packed_len(dimensions)];
+            factor(dimensions, &positive_definite(dimensions), &mut factored).unwrap();
+            let b: Vec<f64> = (0..dimensions).map(|i| (i as f64 * 0.9).cos()).collect();
+            let mut solved = b.clone();
+            solve_lower(dimensions, &factored, &mut solved);
+            let expected: f64 = solved.iter().map(|v| v * v).sum();
+            let found = whitened_square(&whitening(dimensions, &factored), &b);
+            assert!((found - expected).abs() < ROUNDING * expected, "{dimensions}: {found}, {expected}");
+        }
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::process::Process;
 const BLOCK: usize = 96;
 
 /// Components whose terms together are below the best by more than this many nats change no density.
-const NEGLIGIBLE_NATS: f64 = 25.0;
+const NEGLIGIBLE_NATS: f64 = 23.0;
 
 /// Fewer components are all computed.
 const LEAST_COMPONENTS: usize = 4;

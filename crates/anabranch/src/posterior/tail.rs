@@ -6,7 +6,12 @@
 //! ```
 //!
 //! Histograms add up, in any order. A density under a model that knows little says little about one that knows more, so that rows
-//! count by the doubling of the data that they came in: those of the last one, and of the one before.
+//! count by the doubling of the data that they came in: those of the last one, and of the one before as far as the last has
+//! fewer.
+//!
+//! ```text
+//! weight of an older row    max(0, 1 − n/o),     n and o rows of the last doubling and of the one before
+//! ```
 
 use std::sync::{Arc, OnceLock};
 
@@ -132,11 +137,13 @@ impl Tail {
 
     /// Weight of the rows that count.
     pub fn mass(&self) -> f64 {
-        self.parts().map(|(_, weight)| weight).sum()
+        let Doublings { older, newer, .. } = &*self.doublings;
+        self.weight_of_older() * weight(older) + weight(newer)
     }
 
-    fn parts(&self) -> impl Iterator<Item = (i32, f64)> {
-        self.doublings.older.iter().chain(&self.doublings.newer).copied()
+    fn weight_of_older(&self) -> f64 {
+        let older = weight(&self.doublings.older);
+        if older > 0.0 { (1.0 - weight(&self.doublings.newer) / older).max(0.0) } else { 0.0 }
     }
 
     fn table(&self) -> &Table {
@@ -146,7 +153,9 @@ impl Tail {
                 total += weight;
                 (place, weight, total - weight)
             };
-            let both = sum(&self.doublings.older, self.doublings.newer.iter().copied());
+            let share = self.weight_of_older();
+            let older: Vec<_> = self.doublings.older.iter().map(|(place, w)| (*place, share * w)).collect();
+            let both = sum(&older, self.doublings.newer.iter().copied());
             let places = both.into_iter().map(with_sum).collect();
             Table { places, total }
         })
@@ -211,6 +220,10 @@ impl Tail {
     }
 }
 
+fn weight(histogram: &[(i32, f64)]) -> f64 {
+    histogram.iter().map(|(_, weight)| weight).sum()
+}
+
 /// Both histograms together.
 fn sum(one: &[(i32, f64)], other: impl ExactSizeIterator<Item = (i32, f64)>) -> Vec<(i32, f64)> {
     let mut all = Vec::with_capacity(one.len() + other.len());
@@ -270,11 +283,22 @@ mod tests {
     }
 
     #[test]
-    fn rows_count_until_the_data_have_doubled_twice() {
+    fn rows_count_until_as_many_came_after_the_data_had_doubled() {
         let mut tail = Tail::default();
-        for (mass, left) in [(100.0, 1.0), (127.0, 2.0), (128.0, 3.0), (256.0, 2.0), (5000.0, 1.0)] {
+        // Older rows and newer ones: (0, 1), (0, 2), (2, 1), (2, 2), (2, 3), (3, 1), (0, 1).
+        let steps = [
+            (100.0, 1.0),
+            (127.0, 2.0),
+            (128.0, 2.0),
+            (129.0, 2.0),
+            (130.0, 3.0),
+            (256.0, 3.0),
+            (5000.0, 1.0),
+        ];
+        for (mass, left) in steps {
             tail.add(&told(&[-1.0]), mass);
-            assert_eq!(tail.mass(), left, "at {mass}");
+            assert!((tail.mass() - left).abs() < 1e-12, "at {mass}: {}", tail.mass());
+            assert!((tail.share_below(-9.0) - 1.0 / (1.0 + left)).abs() < 1e-12, "at {mass}");
         }
     }
 
