@@ -456,10 +456,10 @@ impl GaussianPredictive {
     /// `(x − m)ᵀ Ψ⁻¹ (x − m)` of a row of the frame.
     fn squared_distance(&self, framed: &[f64]) -> f64 {
         let d = self.mean.len();
-        with_scratch(d, |centred| {
+        with_scratch(cholesky::whole(d), |centred| {
             let offsets = framed.iter().zip(&self.mean);
             centred.iter_mut().zip(offsets).for_each(|(out, (value, mean))| *out = value - mean);
-            cholesky::whitened_square(&self.whitening, centred)
+            cholesky::whitened_square(d, &self.whitening, centred)
         })
     }
 

@@ -125,20 +125,36 @@ pub fn invert_from_factor(dimensions: usize, factor: &mut [f64], row_buffer: &mu
     }
 }
 
-/// `V = U⁻ᵀ`, its rows one after another up to the diagonal: what [`whitened_square`] takes.
+/// Rows of [`whitening`] and what they are multiplied with end in zeros up to a multiple of this: whole vectors.
+const WHOLE: usize = 8;
+
+/// `V = U⁻ᵀ`, its rows one after another up to the diagonal, each filled up to [`whole`] vectors: what [`whitened_square`] takes.
 pub fn whitening(dimensions: usize, factor: &[f64]) -> Vec<f64> {
     let mut inverse = factor.to_vec();
     invert_triangle(dimensions, &mut inverse, &mut vec![0.0; dimensions]);
-    let columns = (0..dimensions).flat_map(|column| (0..=column).map(move |row| (row, column)));
-    columns.map(|(row, column)| inverse[row_start(dimensions, row) + column - row]).collect()
+    let mut rows = Vec::new();
+    for column in 0..dimensions {
+        let start = rows.len();
+        rows.extend((0..=column).map(|row| inverse[row_start(dimensions, row) + column - row]));
+        rows.resize(start + whole(column + 1), 0.0);
+    }
+    rows
 }
 
-/// `|V b|² = bᵀ M⁻¹ b`. Each row is a product of its own, so that none waits for the one before as in [`solve_lower`].
-pub fn whitened_square(whitening: &[f64], b: &[f64]) -> f64 {
-    Arch::new().dispatch(WhitenedSquare { whitening, b })
+/// Numbers that are multiplied for a row of so many.
+pub const fn whole(len: usize) -> usize {
+    len.next_multiple_of(WHOLE)
+}
+
+/// `|V b|² = bᵀ M⁻¹ b` of a `b` that is filled up with zeros to [`whole`] vectors. Each row is a product of its own, so that none waits
+/// for the one before as in [`solve_lower`].
+pub fn whitened_square(dimensions: usize, whitening: &[f64], b: &[f64]) -> f64 {
+    debug_assert_eq!(b.len(), whole(dimensions));
+    Arch::new().dispatch(WhitenedSquare { dimensions, whitening, b })
 }
 
 struct WhitenedSquare<'a> {
+    dimensions: usize,
     whitening: &'a [f64],
     b: &'a [f64],
 }
@@ -148,10 +164,15 @@ impl WithSimd for WhitenedSquare<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> f64 {
+        let (b, _) = S::as_simd_f64s(self.b);
         let (mut square, mut rest) = (0.0, self.whitening);
-        for len in 1..=self.b.len() {
-            let (row, below) = rest.split_at(len);
-            let value = super::product::dot(simd, row, &self.b[..len]);
+        for len in 1..=self.dimensions {
+            let (row, below) = rest.split_at(whole(len));
+            let mut sum = simd.splat_f64s(0.0);
+            for (v, b) in S::as_simd_f64s(row).0.iter().zip(b) {
+                sum = simd.mul_add_e_f64s(*v, *b, sum);
+            }
+            let value = simd.reduce_sum_f64s(sum);
             square += value * value;
             rest = below;
         }
@@ -386,7 +407,9 @@ mod tests {
             let mut solved = b.clone();
             solve_lower(dimensions, &factored, &mut solved);
             let expected: f64 = solved.iter().map(|v| v * v).sum();
-            let found = whitened_square(&whitening(dimensions, &factored), &b);
+            let mut filled = b.clone();
+            filled.resize(whole(dimensions), 0.0);
+            let found = whitened_square(dimensions, &whitening(dimensions, &factored), &filled);
             assert!((found - expected).abs() < ROUNDING * expected, "{dimensions}: {found}, {expected}");
         }
     }
