@@ -4,10 +4,10 @@
 //! density at the centres of a group's components, weighed by rows:
 //!
 //! ```text
-//! log h − log s  ≥  −log 0.6  +  4 √(1/t_i + 1/t_j)  +  ⅐ log(N/n)
+//! log h − log s  ≥  log 2  +  2 √(1/t_i + 1/t_j)  +  ⅐ log(N/n)
 //! ```
 //!
-//! The first term asks for a valley of three fifths of the height. The second is four standard errors of the logarithm of a ratio of two
+//! The first term asks for a valley of half the height. The second is two standard errors of the logarithm of a ratio of two
 //! counts, those of the components on both sides of the pass: a valley that sampling could have made is none. The third asks more
 //! of a group with a small share of the rows, `n` of `N`: a large cluster has many places where a little piece could come off.
 //! Passes are taken from the highest down, so that groups have grown to their full size when their valley is judged.
@@ -29,9 +29,9 @@ use crate::posterior::Posterior;
 use crate::process::Process;
 
 /// A valley counts below this part of the height.
-const VALLEY: f64 = 0.6;
+const VALLEY: f64 = 0.5;
 /// Standard errors that a valley must be deeper than that.
-const STANDARD_ERRORS: f64 = 4.0;
+const STANDARD_ERRORS: f64 = 2.0;
 /// How much more is asked of a small share of the rows.
 const SHARE_POWER: f64 = 1.0 / 7.0;
 /// Steps in which shallower valleys count where more clusters are asked for, up to parts beyond what errors and small shares

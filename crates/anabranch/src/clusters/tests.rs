@@ -212,10 +212,10 @@ fn a_valley_counts_below_its_part_of_the_lower_peak() {
     }
 }
 
-/// At a distance of 4 the depth is 1.307, and −log 0.6 + ⅐ log 2 + 4√(2/t) is less from 66 rows on.
+/// At a distance of 4 the depth is 1.307, and log 2 + ⅐ log 2 + 2√(2/t) is less from 31 rows on.
 #[test]
 fn a_valley_that_sampling_could_have_made_is_none() {
-    for (rows, clusters) in [(20.0, 1), (60.0, 1), (100.0, 2), (1e5, 2)] {
+    for (rows, clusters) in [(20.0, 1), (60.0, 2), (1e5, 2)] {
         let posterior = line(&[(rows, 0.0), (rows, 4.0)]);
         assert_eq!(cut_of(&posterior, Rule::Auto).len(), clusters, "{rows} rows");
     }
