@@ -20,7 +20,6 @@ import json
 import resource
 import subprocess
 import sys
-import time
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,6 +143,8 @@ def mean_of(lines: list[Line]) -> Line:
     return mean
 
 
+# Where the page holds the table.
+MARKS = ("<!-- measured -->", "<!-- /measured -->")
 METHODS = ("clusters", "told", "hdbscan", "hdbscan best", "mixture", "k-means")
 HEADS = ("clusters", "clusters, N given", "HDBSCAN, default", "HDBSCAN, best of four", "BGM, K given", "k-means, K given")
 
@@ -204,12 +205,11 @@ def main() -> None:
     parser.add_argument("--scale", action="store_true", help="also a million rows, and memory")
     parser.add_argument("--ours", action="store_true", help="without the rivals")
     parser.add_argument("--binary", type=Path, default=ROOT / "target/release/anabranch")
-    parser.add_argument("--write", action="store_true", help="write docs/clusters-measured.md")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/clusters.md")
     args = parser.parse_args()
     folder = ROOT / "target/clusters"
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
-    started = time.time()
     for name, draws in cases(tuple(int(n) for n in args.sizes.split(",") if n), args.data, args.only):
         drawn = []
         for rows, truth in draws:
@@ -224,8 +224,9 @@ def main() -> None:
     measured = table(lines) + (f"\n\n{scale(args.binary, folder)}" if args.scale else "")
     print(measured)
     if args.write:
-        text = f"# Clusters of any shape, measured\n\n{__doc__}\n`make bench-clusters`, {time.time() - started:.0f} s.\n\n{measured}\n"
-        (ROOT / "docs/clusters-measured.md").write_text(text)
+        page = ROOT / "docs/clusters.md"
+        before, _, rest = page.read_text().partition(MARKS[0])
+        page.write_text(f"{before}{MARKS[0]}\n\n{measured}\n\n{MARKS[1]}{rest.partition(MARKS[1])[2]}")
 
 
 if __name__ == "__main__":
