@@ -57,10 +57,10 @@ fuzz: set-up ## Fuzz every reader and the model file for FUZZ_SECONDS seconds ea
 
 .PHONY: seeds
 seeds: ## Write the files that the fuzzer starts from
-	$(CARGO) test -p anabranch-io --locked --test it -- --ignored --exact fuzz_seeds::write_the_seeds
+	$(CARGO) test -p anabranch-io --features arrow --locked --test it -- --ignored --exact fuzz_seeds::write_the_seeds
 
 .PHONY: lint
-lint: format-check clippy doc-check headers deny ## Formatting, clippy, documentation, headers, licences
+lint: format-check clippy lean doc-check headers deny ## Formatting, clippy, lean builds, documentation, headers, licences
 
 .PHONY: format
 format: ## Format all code
@@ -78,6 +78,10 @@ format-check:
 clippy:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	cd python && $(CARGO) clippy --locked -- -D warnings
+
+.PHONY: lean
+lean: ## Builds without optional features: crates, compilation, and what they say of what was left out
+	@scripts/lean-builds
 
 # The command and the library share their name, so only libraries are documented.
 .PHONY: doc-check
@@ -100,7 +104,7 @@ $(DENY):
 
 .PHONY: bench
 bench: ## Run the benchmarks: inference, identification, readers
-	$(CARGO) bench -p anabranch -p anabranch-io --bench identify --bench infer --bench read --locked
+	$(CARGO) bench -p anabranch -p anabranch-io --features anabranch-io/arrow --bench identify --bench infer --bench read --locked
 
 .PHONY: bench-products
 bench-products: ## Measure the machine's limits and the crates that could multiply our matrices

@@ -159,7 +159,27 @@ def overlapping_cases(draws: int):
             yield k, [Fit(rows, labels)], f"overlapping K={k} draw {draw}, true parameters {best:.3f}"
 
 
-CASES = {"separated": separated_cases, "few": few_cases, "sorted": sorted_cases, "overlapping": overlapping_cases}
+def rounded_cases(draws: int):
+    """Clusters rounded to integers, and rows that repeat."""
+    for k in (1, 2, 4, 8):
+        for d in (1, 2, 5):
+            for n in (3_000, 30_000):
+                for deviation in (0.7, 1.0, 2.0, 5.0):
+                    fits = [separated(k, d, n, "round", draw) for draw in range(draws)]
+                    fits = [Fit(np.round(deviation * one.rows), one.labels, seed=one.seed) for one in fits]
+                    yield k, fits, f"integers, deviation {deviation} D={d} n={n:,} K={k}"
+    for k in (1, 2, 4):
+        for d in (1, 2, 5):
+            for different, copies in ((600, 5), (6_000, 5), (20_000, 5), (100, 50)):
+                fits = []
+                for draw in range(draws):
+                    one = separated(k, d, different, "round", draw)
+                    order = np.random.default_rng(draw).permutation(np.repeat(np.arange(different), copies))
+                    fits.append(Fit(one.rows[order], one.labels[order], seed=draw))
+                yield k, fits, f"{different:,} rows × {copies} D={d} K={k}"
+
+
+CASES = {"rounded": rounded_cases, "separated": separated_cases, "few": few_cases, "sorted": sorted_cases, "overlapping": overlapping_cases}
 
 
 def main() -> None:

@@ -89,7 +89,7 @@ def held_out(counts, means, psi, test, dof):
 
 def of_anabranch(binary, algorithm, folder, d, dof):
     flags = f"--algorithm {algorithm} --truncation {TRUNCATION} --iterations {ITERATIONS if algorithm == 'batch' else 60} --alpha {ALPHA}"
-    prior = f"--prior-mean 0 --prior-kappa {KAPPA} --prior-scale 1 --prior-dof {dof} --batch-size 1000 --threads 1 --quiet --json"
+    prior = f"--prior-mean 0 --prior-kappa {KAPPA} --prior-scale 1 --prior-dof {dof} --threads 1 --quiet --json"
     files = f"{folder}/train.npy --test {folder}/test.npy --out {folder}/model"
     run = lambda text: json.loads(subprocess.run(text.split(), check=True, capture_output=True).stdout)
     result = run(f"{binary} fit {files} {flags} {prior}")

@@ -18,6 +18,7 @@ from ._progress import Watch
 _LEARNED_FROM = {"alpha": 5.0, "discount": 0.5}
 
 _PRIORS = ("prior_mean", "prior_kappa", "prior_scale", "prior_dof")
+_LISTS = ("prior_mean", "prior_scale", "resolution")
 
 
 class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator):
@@ -361,6 +362,11 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         return len(self._attribute("ids", "n_components_"))
 
     @property
+    def n_components_between_(self):
+        """Between how many components the rows cannot tell: ``(fewest, most)``, equal where the number is certain."""
+        return self._attribute("between", "n_components_between_")
+
+    @property
     def n_clusters_(self):
         """Number of clusters, as ``cluster_labels()`` cuts them."""
         return len(np.unique(self.cluster_labels()))
@@ -479,10 +485,10 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             "schedule": _one_of("schedule", self.schedule, ("deterministic", "free")),
             "seed": self._seed(),
         }
-        for name in _PRIORS:
+        for name in (*_PRIORS, "resolution"):
             value = getattr(self, name)
-            text = name in ("prior_mean", "prior_scale")
-            options[name] = None if value is None else _list(name, value) if text else _number(name, value)
+            read = _list if name in _LISTS else _number
+            options[name] = None if value is None or (name, value) == ("resolution", "auto") else read(name, value)
         return json.dumps(options)
 
     def _seed(self):

@@ -21,6 +21,9 @@ class DPMixture(StreamingMixture):
     prior_kappa, prior_dof : float, optional
         Rows that the prior mean counts for, and degrees of freedom of the covariance. When none of the four is given,
         the prior is estimated from the first minibatch.
+    resolution : "auto", float or array, default="auto"
+        Width of the interval that a rounded value stands for, for all columns or for each; 0 takes values as exact.
+        ``"auto"`` finds it: integers, for example, count as intervals of width 1.
     batch_size : int, default=256
         Rows of a minibatch.
     bootstrap : int, optional
@@ -57,6 +60,8 @@ class DPMixture(StreamingMixture):
         The concentration, as given or learned.
     component_ids_ : array of shape (n_components_,)
     weights_, counts_ : arrays of shape (n_components_,)
+    n_components_between_ : tuple
+        Between how many components the rows cannot tell.
     means_ : array of shape (n_components_, n_features)
     covariances_ : array
         Of shape (n_components_, n_features, n_features), (n_components_, n_features) for ``diagonal`` and
@@ -100,6 +105,7 @@ class DPMixture(StreamingMixture):
         prior_kappa=None,
         prior_scale=None,
         prior_dof=None,
+        resolution="auto",
         batch_size=256,
         bootstrap=None,
         polish=None,
@@ -119,6 +125,7 @@ class DPMixture(StreamingMixture):
         self.prior_kappa = prior_kappa
         self.prior_scale = prior_scale
         self.prior_dof = prior_dof
+        self.resolution = resolution
         self.batch_size = batch_size
         self.bootstrap = bootstrap
         self.polish = polish
@@ -175,6 +182,7 @@ class PYMixture(DPMixture):
         prior_kappa=None,
         prior_scale=None,
         prior_dof=None,
+        resolution="auto",
         batch_size=256,
         bootstrap=None,
         polish=None,
@@ -195,6 +203,7 @@ class PYMixture(DPMixture):
             prior_kappa=prior_kappa,
             prior_scale=prior_scale,
             prior_dof=prior_dof,
+            resolution=resolution,
             batch_size=batch_size,
             bootstrap=bootstrap,
             polish=polish,

@@ -459,13 +459,14 @@ impl Engine {
             State::Empty => return Err(nothing().into()),
             State::Learning { centre, provenance } => {
                 let snapshot = centre.as_ref().ok_or_else(nothing)?.snapshot();
-                return Ok(Arc::new(View::new(snapshot, provenance.schema.clone(), provenance.cut)));
+                return Ok(Arc::new(View::new(snapshot, provenance.schema.clone(), provenance.cut, None)));
             }
         };
         let version = (learned.rows_seen(), learned.tally.rows);
         let whole = self.whole(py, learned)?;
         let snapshot = whole.centre.as_ref().ok_or_else(nothing)?.snapshot();
-        let view = Arc::new(View::new(snapshot, whole.schema, whole.cut));
+        let between = whole.between();
+        let view = Arc::new(View::new(snapshot, whole.schema, whole.cut, between));
         if let State::Idle(learned, kept) = &mut *self.lock() {
             // Kept only if nobody has learned meanwhile.
             if (learned.rows_seen(), learned.tally.rows) == version {

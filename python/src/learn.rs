@@ -15,6 +15,7 @@ use anabranch::central::{BatchSet, Central, Memory};
 use anabranch::clusters::Cut;
 use anabranch::engine::{self, Event, Flow, Observer};
 use anabranch::family::AnyFamily;
+use anabranch::infer::Between;
 use anabranch::process::AnyProcess;
 use anabranch_io::Schema;
 use anabranch_io::model::{Model, Provenance};
@@ -112,7 +113,8 @@ impl Learned {
     /// Goes on from a model whose run has ended.
     pub fn from_model(model: Model) -> Self {
         let ended = model.fold.absorbed().len();
-        Self { ended, ..Self::from_checkpoint(model, Memory::default()) }
+        let memory = Memory::default().with_between(model.provenance.between);
+        Self { ended, ..Self::from_checkpoint(model, memory) }
     }
 
     /// Goes on within a run.
@@ -138,6 +140,11 @@ impl Learned {
         self.tally.rows + self.buffer.rows as u64
     }
 
+    /// Between how many components the rows cannot tell, once the model is whole.
+    pub fn between(&self) -> Option<Between> {
+        self.centre.as_ref().and_then(|centre| centre.memory().between())
+    }
+
     /// How the model of these counts was made.
     pub fn provenance(&self, options: &Options) -> Provenance {
         Provenance {
@@ -151,6 +158,7 @@ impl Learned {
             conflicts: self.tally.conflicts,
             algorithm: "sda".into(),
             cut: self.cut,
+            between: self.between(),
         }
     }
 

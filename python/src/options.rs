@@ -4,7 +4,8 @@ use anabranch::engine::{Config, Schedule};
 use anabranch::identify::Identification;
 use anabranch::infer::{PriorChoice, Settings};
 use anabranch::process::{AnyProcess, Bound, Parameter};
-use anabranch_cli::args::PriorArgs;
+use anabranch_cli::args::{Algorithm, ModelKind, OnOff, PriorArgs};
+use anabranch_cli::request::{Place, Request};
 use anabranch_cli::{BOOTSTRAP_ROWS, FamilySpec};
 use serde::{Deserialize, Serialize};
 
@@ -48,9 +49,34 @@ impl Options {
     /// Parses and checks.
     pub fn parse(json: &str) -> Result<Self, Fault> {
         let options: Self = serde_json::from_str(json).map_err(Fault::input)?;
+        options.request().check(options.given())?;
         options.spec()?.check_prior(&options.prior())?;
         options.process()?;
         Ok(options)
+    }
+
+    /// What the parameters ask for, as the table of the command line sees it.
+    fn request(&self) -> Request {
+        let model = if self.discount.is_some() { ModelKind::Py } else { ModelKind::Dp };
+        Request { model, algorithm: Algorithm::Sda, place: Place::Here, identify: OnOff::On }
+    }
+
+    /// The parameters that are not left to what is usual, by their names.
+    fn given(&self) -> Vec<&'static str> {
+        let always =
+            ["family", "alpha", "bound", "batch_size", "max_new", "threads", "workers", "schedule", "seed"];
+        let optional = [
+            ("discount", self.discount.is_some()),
+            ("prior_mean", self.prior_mean.is_some()),
+            ("prior_kappa", self.prior_kappa.is_some()),
+            ("prior_scale", self.prior_scale.is_some()),
+            ("prior_dof", self.prior_dof.is_some()),
+            ("resolution", self.resolution.is_some()),
+            ("bootstrap", self.bootstrap.is_some()),
+            ("polish", self.polish.is_some()),
+        ];
+        let there = optional.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name);
+        always.into_iter().chain(there).collect()
     }
 
     /// What a component is.

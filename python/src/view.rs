@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use anabranch::clusters::{Clusters, Cut, Leaf, Measure, Rule, Tree};
 use anabranch::family::{AnyFamily, Conjugate, Family};
 use anabranch::identify::ComponentId;
+use anabranch::infer::Between;
 use anabranch::posterior::{Ask, Component, Posterior, Predictor};
 use anabranch::process::{AnyProcess, Process};
 use anabranch_io::Schema;
@@ -29,6 +30,7 @@ pub struct View {
     predictor: Predictor,
     schema: Schema,
     cut: Cut,
+    between: Option<Between>,
     tree: OnceLock<Tree>,
 }
 
@@ -50,9 +52,14 @@ pub enum Wanted {
 
 impl View {
     /// Prepares every component.
-    pub fn new(posterior: Arc<Posterior<AnyFamily, AnyProcess>>, schema: Schema, cut: Cut) -> Self {
+    pub fn new(
+        posterior: Arc<Posterior<AnyFamily, AnyProcess>>,
+        schema: Schema,
+        cut: Cut,
+        between: Option<Between>,
+    ) -> Self {
         let predictor = Predictor::new(&posterior);
-        Self { posterior, predictor, schema, cut, tree: OnceLock::new() }
+        Self { posterior, predictor, schema, cut, between, tree: OnceLock::new() }
     }
 
     fn tree(&self, py: Python<'_>) -> &Tree {
@@ -196,7 +203,9 @@ impl View {
         let k = summaries.len();
         let matrix = |values: Vec<f64>| PyArray1::from_vec(py, values).reshape([k, d]);
         let attributes = PyDict::new(py);
-        let ids = self.predictor.ids().iter().map(|id| id.0 as i64).collect();
+        let ids: Vec<i64> = self.predictor.ids().iter().map(|id| id.0 as i64).collect();
+        let between = self.between.map_or((ids.len(), ids.len()), |between| (between.fewest, between.most));
+        attributes.set_item("between", between)?;
         attributes.set_item("ids", PyArray1::from_vec(py, ids))?;
         let counts = self.components().map(|c| c.expected_count()).collect();
         attributes.set_item("counts", PyArray1::from_vec(py, counts))?;

@@ -87,10 +87,6 @@ pub(crate) fn mixture_process(
 }
 
 /// The discount of a mixture that `--model` and `--discount` ask for.
-pub(crate) fn discount(model: ModelKind, given: Option<Parameter>) -> Result<Option<Parameter>, Failure> {
-    match (model, given) {
-        (ModelKind::Py, discount) => Ok(Some(discount.unwrap_or(DISCOUNT))),
-        (_, Some(_)) => Err(Failure::input("--discount goes with --model py")),
-        (_, None) => Ok(None),
-    }
+pub(crate) fn discount(model: ModelKind, given: Option<Parameter>) -> Option<Parameter> {
+    (model == ModelKind::Py).then(|| given.unwrap_or(DISCOUNT))
 }

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use anabranch::family::PriorError;
+#[cfg(feature = "cluster")]
 use anabranch_cluster::ClusterError;
 use anabranch_io::ReadError;
 use anabranch_io::model::ModelError;
@@ -79,9 +80,11 @@ impl Failure {
         }
     }
 
-    /// Something that is planned and not there.
-    pub fn not_yet(what: &str) -> Self {
-        Self::input(format!("{what} is not in this build yet"))
+    /// Something that this build does not do, because a feature of the package was left out of it.
+    #[cfg(not(all(feature = "cluster", feature = "png")))]
+    pub(crate) fn left_out(does_not: &str, feature: &str) -> Self {
+        Self::input(format!("this build {does_not}: it was made without the feature `{feature}`"))
+            .with_hint(format!("build it with `--features {feature}`, or without `--no-default-features`"))
     }
 
     /// Prints the message and returns the exit code.
@@ -123,6 +126,7 @@ impl From<PriorError> for Failure {
     }
 }
 
+#[cfg(feature = "cluster")]
 impl From<ClusterError> for Failure {
     fn from(error: ClusterError) -> Self {
         Self::Input { message: error.to_string(), hint: error.hint().map(str::to_owned) }

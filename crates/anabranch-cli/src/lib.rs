@@ -1,6 +1,7 @@
 //! The command `anabranch`: what it understands, does, draws and prints.
 
 pub mod args;
+#[cfg(feature = "cluster")]
 pub mod cluster;
 mod clusters;
 mod demo;
@@ -17,6 +18,7 @@ mod predict;
 mod printing;
 mod reading;
 pub mod report;
+pub mod request;
 mod resources;
 mod sample;
 mod stop;
@@ -25,18 +27,18 @@ mod topics;
 use std::ffi::OsString;
 use std::io::Write;
 
-use clap::{CommandFactory, Parser};
-
-use args::{Cli, Command};
+use args::Command;
+use request::Refused;
 
 pub use failure::{Failure, Tried};
 pub use fit::{BOOTSTRAP_ROWS, FamilySpec};
 
 /// Parses the arguments, of which the first is the name of the program, runs the command, and returns the exit code.
 pub fn main_with(args: impl IntoIterator<Item = OsString>) -> u8 {
-    let cli = match Cli::try_parse_from(args) {
+    let cli = match request::parse(args) {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(Refused::Together(failure)) => return failure.report(),
+        Err(Refused::Words(error)) => {
             // Help and version go to standard output and are a success; everything else is the user's slip.
             let code = if error.use_stderr() { 1 } else { 0 };
             let _ = error.print();
@@ -60,14 +62,21 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Completions(args) => {
             // The generator panics when it cannot write, so it writes to memory.
             let mut script = Vec::new();
-            clap_complete::generate(args.shell, &mut Cli::command(), "anabranch", &mut script);
+            clap_complete::generate(args.shell, &mut request::command(), "anabranch", &mut script);
             Ok(std::io::stdout().lock().write_all(&script)?)
         }
         Command::Experiment(args) => experiment::command(args),
+        #[cfg(feature = "cluster")]
         Command::Submit(args) => cluster::submit::command(args),
+        #[cfg(feature = "cluster")]
         Command::Worker(args) => cluster::worker::command(args),
+        #[cfg(feature = "cluster")]
         Command::Pull(args) => cluster::pull::command(args),
+        #[cfg(feature = "cluster")]
         Command::Status(args) => cluster::status::command(args),
-        Command::Serve(_) => Err(Failure::not_yet("`serve`")),
+        #[cfg(not(feature = "cluster"))]
+        Command::Submit(_) | Command::Worker(_) | Command::Pull(_) | Command::Status(_) => {
+            Err(Failure::left_out("does not talk to clusters", "cluster"))
+        }
     }
 }

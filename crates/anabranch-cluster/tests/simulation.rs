@@ -123,6 +123,7 @@ fn provenance() -> Provenance {
         conflicts: 0,
         algorithm: "sda".into(),
         cut: Default::default(),
+        between: None,
     }
 }
 

@@ -132,6 +132,16 @@ pub enum ReadError {
         /// The name given.
         format: String,
     },
+    /// The format is known, and not in this build.
+    #[error("{file}: this build reads no {format}: it was made without the feature `{feature}`")]
+    LeftOut {
+        /// The input.
+        file: String,
+        /// Its format.
+        format: Format,
+        /// The feature that brings the format.
+        feature: &'static str,
+    },
     /// There is no row in any input.
     #[error("{file} has no rows")]
     Empty {
@@ -382,6 +392,9 @@ impl ReadError {
             Self::Io { error, .. } => return io_hint(error),
             Self::UnknownExtension { .. } => return Some(format!("pass --format with one of {}", formats())),
             Self::UnknownFormat { .. } => return Some(format!("use one of {}", formats())),
+            Self::LeftOut { feature, .. } => {
+                return Some(format!("build it with `--features {feature}`, or give the rows as csv or npy"));
+            }
             Self::Empty { .. } => "check that the file was written completely",
             Self::AllSkipped { .. } => "look at that row, or drop the column with --columns -NAME",
             Self::BadRow { problem, .. } => bad_row_hint(problem),

@@ -261,3 +261,44 @@ fn clusters_that_come_one_after_the_other_are_counted() {
         assert_eq!(count(&central), 5, "{workers} workers");
     }
 }
+
+#[test]
+fn rounded_clusters_are_counted_as_if_they_were_not() {
+    for (seed, deviation) in [0.7, 1.0, 2.0, 5.0].into_iter().enumerate() {
+        let exact = blobs(4000, 4, 2, 60 + seed as u64);
+        let values = exact.rows.values().iter().map(|value| (deviation * value).round()).collect();
+        let rounded = Drawn { rows: Batch::new(2, values).unwrap(), labels: exact.labels };
+        assert_found("gaussian", &rounded, 4, &Learning::default());
+        assert_found("diagonal", &rounded, 4, &Learning::default());
+    }
+}
+
+#[test]
+fn rows_that_repeat_make_no_clusters_of_their_own() {
+    for (different, copies) in [(800, 5), (100, 50)] {
+        let once = blobs(different, 4, 2, 70);
+        let order: Vec<usize> = (0..different * copies).map(|ix| ix * 7919 % different).collect();
+        let labels = order.iter().map(|row| once.labels[*row]).collect();
+        let repeated = Drawn { rows: once.rows.select(&order), labels };
+        assert_found("gaussian", &repeated, 4, &Learning::default());
+        let streamed = Learning { first: 2000, ..Learning::default() };
+        assert_found("gaussian", &repeated, 4, &streamed);
+    }
+}
+
+#[test]
+fn the_number_is_certain_where_anybody_sees_it_and_uncertain_where_nobody_does() {
+    let between = |data: &Drawn| {
+        let central = Learning::default().learn(family_for("gaussian", &data.rows), &data.rows);
+        central.memory().between().unwrap()
+    };
+    let clear = between(&blobs(3000, 4, 2, 80));
+    assert_eq!((clear.fewest, clear.most), (4, 4));
+    // Two clusters three standard deviations apart, of a hundred rows each: some draws show them, some hardly.
+    let doubtful = (0..12).filter(|draw| {
+        let close = drawn(200, 2, 90 + draw, |label, rng| vec![normal(rng) + 3.0 * label as f64]);
+        let found = between(&close);
+        found.fewest < found.most
+    });
+    assert!(doubtful.count() >= 2);
+}

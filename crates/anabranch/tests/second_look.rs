@@ -168,7 +168,8 @@ fn a_run_with_a_second_look_and_a_second_pass_counts_every_row_once_and_gets_bet
     assert!(second > finished - 0.005, "{second} after {finished}");
     // Nothing is left to merge.
     let sample = central.memory().sampled_rows().unwrap();
-    let left = upkeep::merges(&central.snapshot(), &sample, PriorChoice::Estimated, 1.0, Precision::Mixed);
+    let left =
+        upkeep::merges(&central.snapshot(), &sample, None, PriorChoice::Estimated, 1.0, Precision::Mixed);
     assert!(left.pairs.len() <= 1, "{:?}", left.pairs);
 }
 

@@ -424,7 +424,8 @@ fn duplicates_merge() {
         new,
     };
     central.absorb(BatchId(0), increment, Identification::Optimal).unwrap();
-    let found = TopicSettings::default().merges(&central.snapshot(), &documents, PriorChoice::Given, 1.0);
+    let found =
+        TopicSettings::default().merges(&central.snapshot(), &documents, None, PriorChoice::Given, 1.0);
     let pairs: BTreeSet<BTreeSet<u64>> =
         found.pairs.iter().map(|(a, b)| BTreeSet::from([a.0, b.0])).collect();
     assert_eq!(pairs, BTreeSet::from([BTreeSet::from([0, 1]), BTreeSet::from([2, 3])]));

@@ -14,7 +14,7 @@ use anabranch_io::{OnBadRow, Source};
 use super::founder::FirstModel;
 use super::submit::{bootstrap_rows, publish, source_name};
 use super::{connect_to, prior_spec, runtime, say};
-use crate::args::{Algorithm, FitArgs, OnOff, PrecisionKind, ScheduleKind};
+use crate::args::FitArgs;
 use crate::failure::{Failure, Tried};
 use crate::fit::{Finished, Trace};
 use crate::reading::{self, DomainFilter, Minibatches};
@@ -33,7 +33,6 @@ pub fn run(
     process: &AnyProcess,
     test: Option<&Batch>,
 ) -> Result<Finished, Failure> {
-    refuse_what_does_not_go_together(args)?;
     stop::listen();
     let watch = Stopwatch::start();
     let to = connect_to(Some(url), &args.login, "fit");
@@ -128,32 +127,6 @@ async fn is_settled(job: &Job, source: &str) -> Result<bool, Failure> {
 
 fn watch_nanos() -> u128 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |now| now.as_nanos())
-}
-
-fn refuse_what_does_not_go_together(args: &FitArgs) -> Result<(), Failure> {
-    let engine = &args.engine;
-    let refused = [
-        (
-            args.checkpoint.is_some(),
-            "--checkpoint",
-            "the server keeps the state: pass --job, and the same command goes on",
-        ),
-        (engine.schedule == ScheduleKind::Deterministic, "--schedule deterministic", "leave it out"),
-        (engine.identify == OnOff::Off, "--identify off", "leave it out"),
-        (engine.precision == PrecisionKind::F64, "--precision", "leave it out"),
-        (engine.workers.is_some(), "--workers", "start more with `anabranch worker`"),
-        (args.output.trace.is_some(), "--trace", "look at `anabranch status`, or at the workers' metrics"),
-        (args.output.report.is_some(), "--report", "leave it out"),
-        (args.passes > 1, "--passes", "leave it out"),
-        (args.polish.is_some(), "--polish", "leave it out"),
-        (args.algorithm != Algorithm::Sda, "--algorithm", "leave it out"),
-    ];
-    match refused.into_iter().find(|(given, ..)| *given) {
-        Some((_, flag, hint)) => {
-            Err(Failure::input(format!("{flag} does not go with --cluster")).with_hint(hint))
-        }
-        None => Ok(()),
-    }
 }
 
 fn job_spec(args: &FitArgs, process: &AnyProcess, source: &dyn Source, on_bad_row: OnBadRow) -> JobSpec {

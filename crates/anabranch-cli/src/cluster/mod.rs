@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use anabranch::process::AnyProcess;
 use anabranch_cluster::{ConnectTo, DEFAULT_URL, JobName, JobSpec, PriorSpec};
-use clap::Parser;
 use tokio::runtime::Runtime;
 
-use crate::args::{Cli, ClusterArgs, Command, LoginArgs, ModelKind, PriorArgs};
+use crate::args::{ClusterArgs, Command, LoginArgs, PriorArgs};
 use crate::engine::mixture_process;
 use crate::failure::Failure;
 use crate::printing::to_json;
+use crate::request::{self, Refused};
 
 /// Says whether a command shall end.
 pub type Stopped = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -32,10 +32,13 @@ const CLIENT_THREADS: usize = 2;
 /// `submit`, and the result comes out as JSON.
 pub fn call(args: &[String], rows: Option<Vec<u8>>, stopped: Stopped) -> Result<String, Failure> {
     let words = std::iter::once("anabranch").chain(args.iter().map(String::as_str));
-    let cli = Cli::try_parse_from(words).map_err(|error| {
-        let text = error.to_string();
-        let first = text.lines().next().unwrap_or_default();
-        Failure::input(first.strip_prefix("error: ").unwrap_or(first))
+    let cli = request::parse(words).map_err(|refused| match refused {
+        Refused::Together(failure) => failure,
+        Refused::Words(error) => {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            Failure::input(first.strip_prefix("error: ").unwrap_or(first))
+        }
     })?;
     match &cli.command {
         Command::Submit(args) => to_json(&submit::submit(args, rows, &*stopped)?, "submission"),
@@ -81,17 +84,6 @@ fn runtime() -> Result<Runtime, Failure> {
 /// Messages of a worker go to standard error.
 fn say(quiet: bool) -> Box<dyn Fn(&str) + Send + Sync> {
     if quiet { Box::new(|_| ()) } else { Box::new(|message| eprintln!("{message}")) }
-}
-
-/// A cluster learns mixtures of rows.
-pub(crate) fn check_model(model: ModelKind) -> Result<(), Failure> {
-    match model {
-        ModelKind::Dp | ModelKind::Py => Ok(()),
-        ModelKind::Hdp | ModelKind::Bp => {
-            Err(Failure::input("a cluster learns mixtures: --model dp or --model py")
-                .with_hint("topics and features are learned in one process, by `anabranch fit`"))
-        }
-    }
 }
 
 fn prior_spec(args: &PriorArgs) -> PriorSpec {

@@ -10,7 +10,7 @@ use anabranch_cluster::{Access, Job, JobSpec, SourceState, Submission, encode_ro
 use anabranch_io::{Input, OnBadRow, ReadOptions, Reading, Source, open};
 use serde::Serialize;
 
-use super::{check_model, prior_spec, process, runtime, target};
+use super::{prior_spec, process, runtime, target};
 use crate::args::SubmitArgs;
 use crate::engine::discount;
 use crate::failure::Failure;
@@ -47,8 +47,7 @@ pub fn submit(
     rows: Option<Vec<u8>>,
     stopped: &dyn Fn() -> bool,
 ) -> Result<Submitted, Failure> {
-    check_model(args.model)?;
-    let discount = discount(args.model, args.discount)?;
+    let discount = discount(args.model, args.discount);
     let family = FamilySpec::parse(&args.family)?;
     family.check_prior(&args.prior)?;
     let (to, name) = target(&args.cluster, "submit")?;

@@ -6,7 +6,7 @@ use anabranch_io::output::replace_file;
 use serde_json::Value;
 
 use crate::failure::Failure;
-use crate::picture::{Figure, escape, png};
+use crate::picture::{self, Figure, escape};
 use crate::report::STYLE;
 
 /// Everything that an experiment found.
@@ -61,10 +61,11 @@ pub(super) fn write(folder: &Path, evidence: &Evidence) -> Result<PathBuf, Failu
         put(format!("{}.csv", table.name), text.as_bytes())?;
     }
     for figure in &evidence.figures {
-        let svg = figure.svg();
-        let pixels = png(&svg).map_err(|error| Failure::Internal { message: error.to_string() })?;
-        put(format!("{}.svg", figure.name), svg.as_bytes())?;
-        put(format!("{}.png", figure.name), &pixels)?;
+        let files = picture::files(&figure.name, &figure.svg())
+            .map_err(|error| Failure::Internal { message: error.to_string() })?;
+        for (name, bytes) in files {
+            put(name, &bytes)?;
+        }
     }
     for (name, _, pixels) in &evidence.images {
         put(format!("{name}.png"), pixels)?;

@@ -11,8 +11,10 @@
 
 mod bound;
 mod contest;
+#[cfg(feature = "png")]
 mod digits;
 mod folder;
+#[cfg(feature = "png")]
 mod mnist;
 mod models;
 mod planes;
@@ -33,7 +35,10 @@ pub fn command(args: &ExperimentArgs) -> Result<(), Failure> {
     let evidence = match args.name {
         ExperimentName::Bound => bound::run(args)?,
         ExperimentName::Synthetic => synthetic::run(args)?,
+        #[cfg(feature = "png")]
         ExperimentName::Mnist => mnist::run(args)?,
+        #[cfg(not(feature = "png"))]
+        ExperimentName::Mnist => return Err(Failure::left_out("draws no digits", "png")),
         ExperimentName::Planes => planes::run(args)?,
         ExperimentName::Words => words::run(args)?,
         ExperimentName::Models => models::run(args)?,

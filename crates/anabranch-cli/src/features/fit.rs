@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::page::{self, Image};
 use super::{FeatureModel, NAME, explained, family, process};
-use crate::args::{Algorithm, EngineArgs, FeatureArgs, FitArgs, OutputArgs};
+use crate::args::{EngineArgs, FeatureArgs, FitArgs, OutputArgs};
 use crate::failure::{Failure, Tried};
 use crate::fit::{Checkpoints, FamilySpec, Progress, check_places};
 use crate::picture::{counted, grouped, significant};
@@ -67,7 +67,6 @@ pub(super) struct FeatureOutcome {
 
 /// Runs the command.
 pub fn fit(args: &FitArgs) -> Result<(), Failure> {
-    refuse(args)?;
     let options = reading::options(&args.read)?;
     let source = reading::open_inputs(&args.inputs, &options)?;
     let domain = FamilySpec::parse("spherical")?.domain(source.schema())?;
@@ -99,27 +98,6 @@ pub fn fit(args: &FitArgs) -> Result<(), Failure> {
         checkpoints,
     };
     run.finish(stream, resumed)
-}
-
-fn refuse(args: &FitArgs) -> Result<(), Failure> {
-    if args.algorithm != Algorithm::Sda {
-        return Err(Failure::input("--model bp goes with --algorithm sda"));
-    }
-    if args.discount.is_some() {
-        return Err(Failure::input("--discount goes with --model py"));
-    }
-    if args.labels.is_some() {
-        return Err(Failure::input(
-            "--labels goes with mixtures: a row of a feature model has no single label",
-        ));
-    }
-    if args.passes != 1 {
-        return Err(Failure::input("--passes goes with mixtures"));
-    }
-    if args.polish.is_some() {
-        return Err(Failure::input("--polish goes with mixtures"));
-    }
-    Ok(())
 }
 
 /// A run from its first row to its model.

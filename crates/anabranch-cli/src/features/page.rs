@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::FeatureModel;
 use crate::failure::Failure;
-use crate::picture::{escape, grouped, png, significant};
+use crate::picture::{self, escape, grouped, significant};
 use crate::report::STYLE;
 
 /// Features on a page; more would be a file, not a page.
@@ -57,13 +57,12 @@ pub(super) fn write(
     std::fs::create_dir_all(folder).map_err(|error| cannot(folder, &error))?;
     let features = features(model);
     let sheet = sheet(&features, image);
-    let pixels = png(&sheet).map_err(|error| Failure::Internal { message: error.to_string() })?;
-    let page = page(title, &features, &sheet, facts);
-    let files: [(&str, &[u8]); 3] =
-        [("features.svg", sheet.as_bytes()), ("features.png", &pixels), ("report.html", page.as_bytes())];
+    let mut files = picture::files("features", &sheet)
+        .map_err(|error| Failure::Internal { message: error.to_string() })?;
+    files.push(("report.html".to_owned(), page(title, &features, &sheet, facts).into_bytes()));
     for (name, bytes) in files {
         let path = folder.join(name);
-        anabranch_io::output::replace_file(&path, bytes).map_err(|error| cannot(&path, &error))?;
+        anabranch_io::output::replace_file(&path, &bytes).map_err(|error| cannot(&path, &error))?;
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use anabranch_io::{ALL_COLUMNS, Schema};
 
 use crate::args::PriorArgs;
 use crate::failure::Failure;
+use crate::request::belongs;
 
 /// A family by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,23 @@ const KINDS: [(&str, Kind); 7] = [
 
 /// What `--resolution` says when the data say it.
 const AUTO: &str = "auto";
+
+impl Kind {
+    fn name(self) -> &'static str {
+        KINDS.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+
+    /// Whether a prior flag means something for components of this kind.
+    fn looks_at(self, prior_flag: &str) -> bool {
+        match self {
+            Kind::Gaussian | Kind::Diagonal | Kind::Spherical => true,
+            Kind::Bernoulli | Kind::Poisson => matches!(prior_flag, "--prior-mean" | "--prior-kappa"),
+            Kind::Categorical | Kind::Multinomial => {
+                matches!(prior_flag, "--prior-kappa" | "--prior-scale")
+            }
+        }
+    }
+}
 
 /// One part of `--family`: a kind, and its columns (none: all of them).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,21 +101,38 @@ impl FamilySpec {
             return Err(Failure::input("--resolution goes with gaussian, diagonal and spherical columns")
                 .with_hint("counts and names are exact: leave it out"));
         }
-        match self.0.len() {
-            _ if !is_given(prior) => Ok(()),
-            _ if prior.prior.is_some() => {
-                Err(Failure::input("--prior auto and the other --prior flags exclude each other"))
+        let given = prior.given();
+        let Some(first) = given.first() else { return Ok(()) };
+        if prior.prior.is_some() {
+            return Err(Failure::input(format!("--prior auto and {first} exclude each other")));
+        }
+        let [part] = self.0.as_slice() else {
+            return Err(Failure::input(format!("{first} goes with one family, not with several"))
+                .with_hint("leave it out: the prior of each part is taken from the data"));
+        };
+        for flag in &given {
+            let families: Vec<&str> =
+                KINDS.iter().filter(|(_, kind)| kind.looks_at(flag)).map(|(name, _)| *name).collect();
+            if !part.kind.looks_at(flag) {
+                return Err(Failure::input(belongs(flag, "--family", &families, part.kind.name())));
             }
-            1 => Ok(()),
-            _ => Err(Failure::input("prior flags go with one family, not with several")
-                .with_hint("leave them out: the prior of each part is taken from the data")),
+        }
+        match given[..] {
+            ["--prior-kappa", "--prior-scale"] if !part.kind.looks_at("--prior-mean") => {
+                Err(Failure::input(format!(
+                    "--prior-kappa and --prior-scale exclude each other with --family {}",
+                    part.kind.name()
+                ))
+                .with_hint("both are the pseudo-count of a cell"))
+            }
+            _ => Ok(()),
         }
     }
 
     /// The family, with the prior of the flags or one taken from the first rows.
     pub fn build(&self, first: &Batch, schema: &Schema, prior: &PriorArgs) -> Result<AnyFamily, Failure> {
         let family = match self.0.as_slice() {
-            [part] if is_given(prior) => with_prior(part.kind, first, prior),
+            [part] if prior.choice() == PriorChoice::Given => with_prior(part.kind, first, prior),
             [part] => from_rows(part.kind, first),
             parts => product(parts, schema, |kind, columns| {
                 let values = first.rows().flat_map(|row| columns.iter().map(|column| row[*column])).collect();
@@ -159,10 +194,6 @@ fn shown_bytes(bytes: u64) -> String {
         0..10_000_000_000 => format!("{} MB", bytes / 1_000_000),
         _ => format!("{} GB", bytes / 1_000_000_000),
     }
-}
-
-fn is_given(prior: &PriorArgs) -> bool {
-    prior.choice() == PriorChoice::Given
 }
 
 /// Values far enough apart that a normal family framed by them takes every row that one framed by the data could.
@@ -295,9 +326,6 @@ fn normal(kind: Kind, first: &Batch, given: Given) -> Result<AnyFamily, Failure>
 
 /// Families of counts: `--prior-mean` and `--prior-kappa` say what one would have seen and how often.
 fn counts(kind: Kind, first: &Batch, given: Given) -> Result<AnyFamily, Failure> {
-    if given.dof.is_some() {
-        return Err(Failure::input("--prior-dof goes with the gaussian, diagonal and spherical families"));
-    }
     let d = first.dimensions();
     let kappa = given.kappa.unwrap_or(1.0);
     let default = from_rows(kind, first)?;

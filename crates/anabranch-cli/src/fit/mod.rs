@@ -26,9 +26,11 @@ pub(crate) use progress::Progress;
 pub(crate) use session::check_places;
 pub use session::{BOOTSTRAP_ROWS, Finished, Further, Setup, run};
 pub use summary::{print_outcome, said_of_data, write_report};
+#[cfg(feature = "cluster")]
 pub use trace::Trace;
 
-use crate::args::{FitArgs, ModelKind, OnOff, ReadArgs};
+use crate::args::{FitArgs, ModelKind, ReadArgs};
+#[cfg(feature = "cluster")]
 use crate::cluster;
 use crate::engine::discount;
 use crate::evaluate::{Agreement, agreement};
@@ -41,36 +43,22 @@ use crate::topics;
 /// Runs the command.
 pub fn command(args: &FitArgs) -> Result<(), Failure> {
     stop::listen();
+    #[cfg(not(feature = "cluster"))]
     if args.cluster.is_some() {
-        cluster::check_model(args.model)?;
+        return Err(Failure::left_out("does not talk to clusters", "cluster"));
     }
+    check_times_read(args)?;
     match args.model {
         ModelKind::Dp | ModelKind::Py => {}
         ModelKind::Hdp => return topics::fit(args),
         ModelKind::Bp => return features::fit(args),
     }
-    check_passes(args)?;
     let method = Method::new(args.algorithm, &args.rival, &args.engine)?;
-    if args.polish.is_some() && (method != Method::Sda || args.engine.identify == OnOff::Off) {
-        return Err(Failure::input("--polish goes with --algorithm sda and --identify on"));
-    }
-    if method != Method::Sda && args.checkpoint.is_some() {
-        return Err(Failure::input("--checkpoint goes with --algorithm sda: the others start from the rows")
-            .with_hint("leave it out; Ctrl-C writes the model of what was learned so far"));
-    }
-    if args.model == ModelKind::Py && method != Method::Sda {
-        return Err(Failure::input(
-            "--model py goes with --algorithm sda: the others are for the Dirichlet process",
-        ));
-    }
-    let process = args.engine.process(discount(args.model, args.discount)?)?;
+    let process = args.engine.process(discount(args.model, args.discount))?;
     let spec = FamilySpec::parse(&args.family)?;
     spec.check_prior(&args.prior)?;
-    if args.inputs.iter().chain(&args.test).filter(|input| *input == "-").count() > 1 {
-        return Err(Failure::input("standard input can be read once, not twice"));
-    }
     let options = read_options(&args.read, &spec)?;
-    let labels = labels(args)?;
+    let labels = args.labels.as_deref().map(read_labels).transpose()?;
     let source = reading::open_inputs(&args.inputs, &options)?;
     spec.check_size(source.schema(), args.read.max_memory)?;
     let filter_of = |inputs: &[String]| -> Result<DomainFilter, Failure> {
@@ -105,8 +93,9 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         Ok((reading::open_inputs(&args.inputs, &options)?, again.clone()))
     };
     let mut finished = match &args.cluster {
+        #[cfg(feature = "cluster")]
         Some(url) => cluster::fit::run(args, url, source, filter, &process, test.as_ref())?,
-        None => {
+        _ => {
             let setup = Setup {
                 source,
                 filter,
@@ -147,16 +136,23 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
     print_outcome(&outcome, &said_of_data(&finished), &args.output)
 }
 
-fn check_passes(args: &FitArgs) -> Result<(), Failure> {
-    match args.passes {
-        0 => Err(Failure::input("--passes 0 would learn nothing")),
-        1 => Ok(()),
-        _ if args.inputs.iter().any(|input| input == "-") => {
-            Err(Failure::input("standard input can be read once, not --passes times")
-                .with_hint("give the input as a file"))
-        }
-        _ => Ok(()),
+/// Standard input can be read once.
+fn check_times_read(args: &FitArgs) -> Result<(), Failure> {
+    let from_stdin = args.inputs.iter().filter(|input| *input == "-").count();
+    let as_a_file = |message: &str| Err(Failure::input(message).with_hint("give the input as a file"));
+    if args.passes == 0 {
+        return Err(Failure::input("--passes 0 would learn nothing"));
     }
+    if from_stdin + usize::from(args.test.as_deref() == Some("-")) > 1 {
+        return Err(Failure::input("standard input can be read once, not twice"));
+    }
+    if from_stdin > 0 && args.passes > 1 {
+        return as_a_file("standard input can be read once, not --passes times");
+    }
+    if from_stdin > 0 && args.labels.is_some() {
+        return as_a_file("--labels reads the input a second time, and standard input is gone by then");
+    }
+    Ok(())
 }
 
 /// How rows of this family are read.
@@ -172,17 +168,6 @@ pub(crate) fn read_options(args: &ReadArgs, spec: &FamilySpec) -> Result<ReadOpt
         (None, _) => {}
     }
     Ok(options)
-}
-
-fn labels(args: &FitArgs) -> Result<Option<Vec<i64>>, Failure> {
-    let Some(path) = &args.labels else { return Ok(None) };
-    if args.inputs.iter().any(|input| input == "-") {
-        return Err(Failure::input(
-            "--labels reads the input a second time, and standard input is gone by then",
-        )
-        .with_hint("give the input as a file"));
-    }
-    Ok(Some(read_labels(path)?))
 }
 
 fn read_test(

@@ -1,4 +1,5 @@
-//! Charts drawn as SVG by our own hand, and as PNG through `resvg` with an embedded font.
+//! Charts drawn as SVG by our own hand, and, with the feature `png`, as PNG through `resvg` with an
+//! embedded font.
 //!
 //! ```text
 //! Figure ── title, subtitle, legend, notes
@@ -28,7 +29,9 @@ pub use histogram::histogram;
 pub use layer::{Bar, Direction, Dots, Layer, Path, Stroke};
 pub use number::{compact, counted, grouped, significant};
 pub use palette::{Colour, component_colour};
-pub use raster::{RasterError, png};
+#[cfg(feature = "png")]
+pub use raster::png;
+pub use raster::{RasterError, files};
 pub use text::escape;
 
 /// A value that can be placed on an axis: finite, and small enough that differences stay finite.

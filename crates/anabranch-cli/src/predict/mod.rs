@@ -188,6 +188,8 @@ impl From<TableError> for Failure {
             TableError::NoFormat { .. } => Self::input(message).with_hint(
                 "end it with .csv, .tsv, .jsonl, .parquet, .arrow or .npy, and .gz or .zst behind that",
             ),
+            TableError::LeftOut { feature, .. } => Self::input(message)
+                .with_hint(format!("build it with `--features {feature}`, or write .csv, .jsonl or .npy")),
             TableError::Twice { .. } => Self::input(message)
                 .with_hint("leave the column of the input out of --keep, or give it another name"),
             TableError::NotNumbers { .. } => {

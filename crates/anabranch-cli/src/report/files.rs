@@ -1,7 +1,7 @@
 //! Files of a report, each replaced at once.
 
 use super::{ReportData, figures, html};
-use crate::picture::{Figure, RasterError, png};
+use crate::picture::{self, Figure, RasterError};
 use anabranch_io::output::replace_file;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const PICTURES: [&str; 7] = ["clusters", "tree", "sizes", "growth", "likelihood"
 pub struct ReportFiles {
     /// The page.
     pub html: PathBuf,
-    /// The pictures, SVG and PNG in turn.
+    /// The pictures, SVG and PNG in turn; SVG alone in a build without PNG.
     pub pictures: Vec<PathBuf>,
 }
 
@@ -62,11 +62,10 @@ fn write_files(dir: &Path, page: &str, figures: &[Figure]) -> Result<ReportFiles
     std::fs::create_dir_all(dir).map_err(|source| ReportError::Write { path: dir.to_owned(), source })?;
     let mut pictures = Vec::new();
     for figure in figures {
-        let svg = figure.svg();
         let draw_error = |source| ReportError::Draw { name: figure.name.clone(), source };
-        let pixels = png(&svg).map_err(draw_error)?;
-        pictures.push(replace(dir, &format!("{}.svg", figure.name), svg.as_bytes())?);
-        pictures.push(replace(dir, &format!("{}.png", figure.name), &pixels)?);
+        for (name, bytes) in picture::files(&figure.name, &figure.svg()).map_err(draw_error)? {
+            pictures.push(replace(dir, &name, &bytes)?);
+        }
     }
     let html = replace(dir, "report.html", page.as_bytes())?;
     remove_stale(dir, &pictures)?;

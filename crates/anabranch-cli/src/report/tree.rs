@@ -87,7 +87,8 @@ impl Drawn {
         // Leaves come the largest first.
         let shown = n.min(MOST_LEAVES);
         let floor = tree.peaks.iter().copied().filter(|peak| peak.is_finite()).fold(0.0, f64::min) - DEEPEST;
-        let height_of = |height: f64| height.clamp(floor, 0.0);
+        #[allow(clippy::manual_clamp, reason = "what is not a number becomes the deepest, not NaN")]
+        let height_of = |height: f64| height.max(floor).min(0.0);
         let bottom = |height: Option<f64>| height_of(height.unwrap_or(f64::NEG_INFINITY));
         let lowest = tree
             .joins

@@ -27,7 +27,6 @@ const BOOTSTRAP_DOCUMENTS: usize = 2000;
 
 /// Runs the command.
 pub fn command(args: &FitArgs) -> Result<(), Failure> {
-    refuse(args)?;
     let vocabulary = args.topics.vocabulary.as_deref().map(read_vocabulary).transpose()?;
     let every = args.checkpoint_every;
     let checkpoints = args.checkpoint.as_deref().map(|folder| Checkpoints::new(folder, every)).transpose()?;
@@ -61,38 +60,6 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         &args.engine,
         &args.output,
     )
-}
-
-fn refuse(args: &FitArgs) -> Result<(), Failure> {
-    if args.algorithm != crate::args::Algorithm::Sda {
-        return Err(Failure::input("--model hdp is fitted by --algorithm sda alone"));
-    }
-    if args.labels.is_some() {
-        return Err(Failure::input("--labels does not go with --model hdp: a document has several topics"));
-    }
-    if args.discount.is_some() {
-        return Err(Failure::input("--discount does not go with --model hdp"));
-    }
-    if args.prior.choice() == PriorChoice::Given {
-        return Err(Failure::input("the prior of topics is --eta; --prior-… flags are for rows"));
-    }
-    if args.output.trace.is_some() {
-        return Err(Failure::input("--trace does not go with --model hdp")
-            .with_hint("--report shows the topics over time"));
-    }
-    if args.polish.is_some() {
-        return Err(
-            Failure::input("--polish goes with mixtures").with_hint("--passes reads the documents again")
-        );
-    }
-    if args.passes == 0 {
-        return Err(Failure::input("--passes 0 would learn nothing"));
-    }
-    let stdin = args.inputs.iter().chain(&args.test).filter(|input| *input == "-").count();
-    if stdin > 1 || (stdin > 0 && args.passes > 1) {
-        return Err(Failure::input("standard input can be read once").with_hint("give the input as a file"));
-    }
-    Ok(())
 }
 
 /// Opens documents as the flags say.

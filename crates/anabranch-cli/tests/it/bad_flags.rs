@@ -29,10 +29,7 @@ fn a_prior_must_be_proper() {
         (&["--prior-kappa", "0"], "--prior-kappa: 0 is not a finite number above 0"),
         (&["--prior-kappa", "-1"], "--prior-kappa: -1 is not a finite number above 0"),
         (&["--prior-scale", "1,2,3"], "--prior-scale: \"1,2,3\" holds 3 numbers for 2 columns"),
-        (
-            &["--prior", "auto", "--prior-dof", "9"],
-            "--prior auto and the other --prior flags exclude each other",
-        ),
+        (&["--prior", "auto", "--prior-dof", "9"], "--prior auto and --prior-dof exclude each other"),
     ];
     for (flags, message) in flags {
         assert_eq!(fit(flags).message(), message);
@@ -55,11 +52,11 @@ fn nothing_can_be_done_with_none() {
 
 #[test]
 fn flags_that_exclude_each_other_say_so() {
-    let polish = "--polish goes with --algorithm sda and --identify on";
-    let flags: [(&[&str], &str); 6] = [
-        (&["--polish", "--algorithm", "svi"], polish),
-        (&["--polish", "--identify", "off"], polish),
-        (&["--polish", "--model", "bp"], "--polish goes with mixtures"),
+    let flags: [(&[&str], &str); 4] = [
+        (
+            &["--family", "multinomial", "--prior-kappa", "1", "--prior-scale", "1"],
+            "--prior-kappa and --prior-scale exclude each other with --family multinomial",
+        ),
         (
             &["--columns", "x", "--family", "gaussian:x+poisson:y"],
             "--columns and the columns of --family exclude each other",
@@ -70,7 +67,7 @@ fn flags_that_exclude_each_other_say_so() {
         ),
         (
             &["--family", "gaussian:x+poisson:y", "--prior-kappa", "1"],
-            "prior flags go with one family, not with several",
+            "--prior-kappa goes with one family, not with several",
         ),
     ];
     for (flags, message) in flags {

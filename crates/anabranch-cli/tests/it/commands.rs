@@ -34,6 +34,7 @@ fn help_of_every_command() {
     for command in commands {
         assert_transcript(&format!("help_{command}"), &[command, "--help"]);
     }
+    assert_transcript("short_help_fit", &["fit", "-h"]);
 }
 
 #[test]
@@ -61,17 +62,9 @@ fn slips_of_the_keyboard_are_the_users_to_mend() {
 }
 
 #[test]
-fn what_is_not_built_yet_says_so() {
-    let run = Sandbox::new().run(&["serve", "anything", "--flag"]);
-    assert_eq!(run.refusal(), "`serve` is not in this build yet");
-    let flags: [(&[&str], &str); 6] = [
-        (&["--model", "bp", "--algorithm", "svi"], "--model bp goes with --algorithm sda"),
-        (&["--discount", "0.1"], "--discount goes with --model py"),
+fn values_that_make_no_sense_are_refused() {
+    let flags: [(&[&str], &str); 3] = [
         (&["--model", "py", "--discount", "1"], "--discount: discount d = 1 is not in [0, 1)"),
-        (
-            &["--model", "py", "--algorithm", "svi"],
-            "--model py goes with --algorithm sda: the others are for the Dirichlet process",
-        ),
         (
             &["--format", "ldac"],
             "--format: these are documents, not rows\nhint: documents are fitted with --model hdp",

@@ -17,6 +17,7 @@ mod models;
 mod output;
 #[cfg(unix)]
 mod places;
+mod request;
 #[cfg(unix)]
 mod resume;
 mod rivals;

@@ -6,13 +6,22 @@ use crate::support::{Sandbox, assert_mass, number, whole};
 const ALGORITHMS: [&str; 5] = ["batch", "svi", "movb", "sva", "subcluster"];
 
 /// Small enough for a test, large enough for three clusters.
-const SMALL: [&str; 6] = ["--truncation", "20", "--batch-size", "50", "--iterations", "15"];
+fn small(algorithm: &str) -> Vec<&'static str> {
+    let mut flags = vec!["--truncation", "20"];
+    if ["svi", "movb", "sva"].contains(&algorithm) {
+        flags.extend(["--batch-size", "50"]);
+    }
+    if algorithm != "sva" {
+        flags.extend(["--iterations", "15"]);
+    }
+    flags
+}
 
 fn fitted(algorithm: &str, flags: &[&str]) -> (Sandbox, serde_json::Value) {
     let sandbox = Sandbox::with("rows.csv", three_clusters(200, 1).csv());
     sandbox.write("test.csv", three_clusters(100, 2).csv());
-    let args =
-        [&["fit", "rows.csv", "--quiet", "--json", "--algorithm", algorithm], &SMALL[..], flags].concat();
+    let fixed = ["fit", "rows.csv", "--quiet", "--json", "--algorithm", algorithm];
+    let args = [&fixed, &small(algorithm)[..], flags].concat();
     let result = sandbox.run(&args).silent_json();
     (sandbox, result)
 }
@@ -71,7 +80,7 @@ fn families_other_than_the_gaussian_are_learned_too() {
         let sandbox = Sandbox::with("bits.csv", format!("a,b,c\n{rows}"));
         let flags =
             ["fit", "bits.csv", "--quiet", "--json", "--family", "bernoulli", "--algorithm", algorithm];
-        let result = sandbox.run(&[&flags[..], &SMALL].concat()).silent_json();
+        let result = sandbox.run(&[&flags[..], &small(algorithm)].concat()).silent_json();
         assert_mass(&result, 200);
         assert!(whole(&result, "effective_components") >= 2, "{algorithm}: {result}");
     }
@@ -109,7 +118,7 @@ fn a_run_that_is_stopped_writes_its_model() {
 fn what_only_the_engine_can_do_is_refused() {
     let sandbox = Sandbox::with("rows.csv", three_clusters(20, 1).csv());
     let run = sandbox.run(&["fit", "rows.csv", "--algorithm", "batch", "--checkpoint", "state"]);
-    assert!(run.message().starts_with("--checkpoint goes with --algorithm sda"), "{}", run.stderr);
+    assert!(run.message().starts_with("--checkpoint belongs to --algorithm sda"), "{}", run.stderr);
     let run = sandbox.run(&["fit", "rows.csv", "--algorithm", "svi", "--rate-power", "2"]);
     assert!(run.message().contains("--rate-delay and --rate-power"), "{}", run.stderr);
 }

@@ -1,10 +1,13 @@
 //! One reader per format, all behind [`Reader`].
 
+#[cfg(feature = "arrow")]
 mod arrow;
+#[cfg(feature = "arrow")]
 mod columnar;
 pub(crate) mod csv;
 mod jsonl;
 pub(crate) mod npy;
+#[cfg(feature = "arrow")]
 mod parquet;
 
 use crate::error::ReadError;
@@ -70,8 +73,14 @@ pub(crate) fn reader(opened: Opened, options: &ReadOptions) -> Result<Option<Box
     match opened.format {
         Format::Csv | Format::Tsv => csv::open(opened, options),
         Format::Npy => npy::open(opened),
+        #[cfg(feature = "arrow")]
         Format::Parquet => parquet::open(opened),
+        #[cfg(feature = "arrow")]
         Format::Arrow => arrow::open(opened),
+        #[cfg(not(feature = "arrow"))]
+        format @ (Format::Parquet | Format::Arrow) => {
+            Err(ReadError::LeftOut { file: opened.name, format, feature: "arrow" })
+        }
         Format::Jsonl => jsonl::open(opened, options),
     }
 }

@@ -3,18 +3,23 @@
 use std::io;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt64Array};
+pub(super) use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, StringArray, UInt64Array};
 use arrow_ipc::writer::FileWriter;
+pub(super) use arrow_schema::SchemaRef;
 use arrow_schema::{DataType, Field as ArrowField, Schema};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 
 use super::file::NewFile;
-use super::{Block, Field, Kind, Values};
+use super::{Block, Field, Format, Kind, Piece, Values};
 
-/// The columns as arrow calls them.
-pub(super) fn schema(fields: &[Field]) -> Arc<Schema> {
+/// The columns as arrow calls them, where the format is one of its.
+pub(super) fn schema(format: Format, fields: &[Field]) -> Option<SchemaRef> {
+    if !matches!(format, Format::Parquet | Format::Arrow) {
+        return None;
+    }
     let fields = fields.iter().map(|field| {
         let kind = match field.kind {
             Kind::Integer => DataType::UInt64,
@@ -24,11 +29,11 @@ pub(super) fn schema(fields: &[Field]) -> Arc<Schema> {
         };
         ArrowField::new(&field.name, kind, true)
     });
-    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    Some(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
 }
 
 /// The columns of a block. Text in a column of numbers becomes a number, or nothing.
-pub(super) fn batch(schema: &Arc<Schema>, block: Block) -> RecordBatch {
+pub(super) fn piece(schema: &SchemaRef, block: Block) -> Piece {
     let columns = block.columns.into_iter().zip(schema.fields()).map(|(values, field)| -> ArrayRef {
         match values {
             Values::Integers(cells) => Arc::new(UInt64Array::from(cells)),
@@ -48,7 +53,8 @@ pub(super) fn batch(schema: &Arc<Schema>, block: Block) -> RecordBatch {
             }
         }
     });
-    RecordBatch::try_new(Arc::clone(schema), columns.collect()).expect("each column is made for its field")
+    let batch = RecordBatch::try_new(Arc::clone(schema), columns.collect());
+    Piece::Batch(batch.expect("each column is made for its field"))
 }
 
 /// A file of record batches.
@@ -58,13 +64,13 @@ pub(super) enum Columnar {
 }
 
 impl Columnar {
-    pub(super) fn parquet(file: NewFile, schema: Arc<Schema>) -> io::Result<Self> {
+    pub(super) fn parquet(file: NewFile, schema: &SchemaRef) -> io::Result<Self> {
         let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-        let writer = ArrowWriter::try_new(file, schema, Some(properties)).map_err(io::Error::other)?;
-        Ok(Self::Parquet(writer))
+        let writer = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties));
+        Ok(Self::Parquet(writer.map_err(io::Error::other)?))
     }
 
-    pub(super) fn arrow(file: NewFile, schema: &Schema) -> io::Result<Self> {
+    pub(super) fn arrow(file: NewFile, schema: &SchemaRef) -> io::Result<Self> {
         Ok(Self::Arrow(FileWriter::try_new(file, schema).map_err(io::Error::other)?))
     }
 

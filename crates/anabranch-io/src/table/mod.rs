@@ -6,6 +6,7 @@
 //!                   finish       the file appears under its name, whole
 //! ```
 
+#[cfg_attr(not(feature = "arrow"), path = "columnar_left_out.rs")]
 mod columnar;
 mod file;
 mod npy;
@@ -18,12 +19,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
 use thiserror::Error;
 
 use crate::kept::Cells;
 use crate::options::Format;
-use columnar::Columnar;
+use columnar::{Columnar, RecordBatch, SchemaRef};
 use file::{Compression, NewFile};
 use npy::Npy;
 
@@ -90,6 +90,16 @@ pub enum TableError {
         /// The file.
         path: String,
     },
+    /// The format is known, and not in this build.
+    #[error("{path}: this build writes no {format}: it was made without the feature `{feature}`")]
+    LeftOut {
+        /// The file.
+        path: String,
+        /// The format that its name says.
+        format: Format,
+        /// The feature that brings the format.
+        feature: &'static str,
+    },
     /// A column has no place in the format.
     #[error("{path}: npy holds numbers alone, column \"{column}\" holds text")]
     NotNumbers {
@@ -139,6 +149,10 @@ impl Style {
         let (name, compression) = Compression::of_name(name);
         let extension = name.rsplit_once('.').map(|(_, extension)| extension).ok_or_else(no_format)?;
         let format = Format::from_extension(extension).ok_or_else(no_format)?;
+        if cfg!(not(feature = "arrow")) && matches!(format, Format::Parquet | Format::Arrow) {
+            let path = path.display().to_string();
+            return Err(TableError::LeftOut { path, format, feature: "arrow" });
+        }
         Ok(Self { format, compression })
     }
 }
@@ -148,7 +162,7 @@ impl Style {
 pub struct Layout {
     fields: Arc<[Field]>,
     style: Style,
-    schema: Option<Arc<arrow_schema::Schema>>,
+    schema: Option<SchemaRef>,
 }
 
 /// A block that is ready to be written.
@@ -180,8 +194,7 @@ impl Layout {
                 return Err(TableError::NotNumbers { path: path.to_owned(), column: field.name.clone() });
             }
         }
-        let columnar = matches!(style.format, Format::Parquet | Format::Arrow);
-        let schema = columnar.then(|| columnar::schema(&fields));
+        let schema = columnar::schema(style.format, &fields);
         Ok(Self { fields: fields.into(), style, schema })
     }
 
@@ -190,7 +203,7 @@ impl Layout {
         match (self.style.format, &self.schema) {
             (Format::Jsonl, _) => Piece::Bytes(text::json_lines(&self.fields, &block)),
             (Format::Npy, _) => Piece::Bytes(npy::encode(&self.fields, &block)),
-            (Format::Parquet | Format::Arrow, Some(schema)) => Piece::Batch(columnar::batch(schema, block)),
+            (Format::Parquet | Format::Arrow, Some(schema)) => columnar::piece(schema, block),
             (Format::Tsv, _) => Piece::Bytes(text::delimited(b'\t', &self.fields, &block)),
             _ => Piece::Bytes(text::delimited(b',', &self.fields, &block)),
         }
@@ -236,9 +249,7 @@ impl Output {
         let mut file = NewFile::create(path, style.compression)?;
         let sink = match (style.format, &layout.schema) {
             (Format::Npy, _) => Sink::Npy(Box::new(Npy::new(file, &layout.fields)?)),
-            (Format::Parquet, Some(schema)) => {
-                Sink::Columnar(Box::new(Columnar::parquet(file, Arc::clone(schema))?))
-            }
+            (Format::Parquet, Some(schema)) => Sink::Columnar(Box::new(Columnar::parquet(file, schema)?)),
             (Format::Arrow, Some(schema)) => Sink::Columnar(Box::new(Columnar::arrow(file, schema)?)),
             _ => {
                 file.write_all(&layout.head())?;

@@ -216,6 +216,7 @@ pub(crate) fn model(family: AnyFamily, rows: &Batch) -> Model {
         conflicts: 0,
         algorithm: "sda".to_owned(),
         cut: Default::default(),
+        between: None,
     };
     Model { fold: central.checkpoint(), provenance }
 }

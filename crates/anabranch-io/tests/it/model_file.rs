@@ -67,6 +67,7 @@ fn provenance() -> Provenance {
         conflicts: 1,
         algorithm: "sda".to_owned(),
         cut: Default::default(),
+        between: None,
     }
 }
 

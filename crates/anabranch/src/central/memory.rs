@@ -3,11 +3,14 @@
 //! The sample judges merges and splits of components whose data are long gone; the first rows, which were learned when the
 //! model knew least, are learned from again when it is good. Both are bounded, whatever the length of the stream.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::BatchId;
 use crate::batch::{Batch, Minibatch};
 use crate::infer::Between;
+
+/// The name of the first minibatch of a stream whose first rows are kept; a stream that names it otherwise has no later rows.
+const FIRST: BatchId = BatchId(0);
 
 /// Rows of the sample.
 pub const SAMPLE_ROWS: usize = 10_000;
@@ -95,6 +98,17 @@ impl<B: Minibatch> Memory<B> {
                 rows.counting(weights)
             }
         })
+    }
+
+    /// Those of the sample that are not among the first rows, while these are kept.
+    pub(crate) fn later_rows(&self) -> Option<B> {
+        let first = self.first.as_ref()?;
+        let keys: BTreeSet<u64> =
+            (0..first.n_rows()).filter_map(|row| key(FIRST, row, first.weight(row))).collect();
+        let later = self.sample.rows.iter().filter(|(key, _)| !keys.contains(key));
+        let rows = B::from_rows(later.clone().map(|(_, (row, _))| row))?;
+        let weights: Vec<f64> = later.map(|(_, (_, weight))| self.sample.stands_for(*weight)).collect();
+        Some(if self.sample_weights().is_some() { rows.counting(weights) } else { rows })
     }
 
     /// The first rows, until they have been learned from again.

@@ -184,9 +184,10 @@ fn merge<F: Conjugate, P: Process, I: Inference<F, P>>(
     config: &Config<I>,
     horizon: f64,
 ) {
-    let Some(sample) = central.remembered(|memory| memory.sampled_rows()) else { return };
+    let (sample, later) = central.remembered(|memory| (memory.sampled_rows(), memory.later_rows()));
+    let Some(sample) = sample else { return };
     let Merges { family, pairs, between } =
-        config.inference.merges(posterior, &sample, config.prior, horizon);
+        config.inference.merges(posterior, &sample, later.as_ref(), config.prior, horizon);
     if horizon == 1.0 {
         central.remembered(|memory| memory.doubt(between));
     }

@@ -83,7 +83,7 @@ pub(super) fn propose<F: Family, P: Process>(
     };
     let family = ascent.posterior().family();
     let n_components =
-        Seeds::draw(family, batch, &novel, max_new, rng).settle(&mut novel, settings.precision);
+        Seeds::draw(family, batch, &novel, &[], max_new, rng).settle(&mut novel, settings.precision);
     Births { novel, n_components }
 }
 
@@ -92,10 +92,16 @@ fn certain(row: usize) -> NovelRow {
     NovelRow { row, probability: 1.0, component: 0 }
 }
 
-/// Seeds for rows that no component explains, where there is none yet.
-pub(super) fn draw_for_all<F: Family>(family: &F, batch: &Batch, seeds: usize, rng: &mut impl Rng) -> Seeds {
+/// Seeds for rows that no component explains, where there is none yet: these rows first.
+pub(super) fn draw_for_all<F: Family>(
+    family: &F,
+    batch: &Batch,
+    first: &[usize],
+    seeds: usize,
+    rng: &mut impl Rng,
+) -> Seeds {
     let rows: Vec<NovelRow> = (0..batch.n_rows()).map(certain).collect();
-    Seeds::draw(family, batch, &rows, seeds.max(1), rng)
+    Seeds::draw(family, batch, &rows, first, seeds.max(1), rng)
 }
 
 /// The births of all rows around these seeds.
@@ -135,11 +141,12 @@ pub(super) struct Seeds {
 }
 
 impl Seeds {
-    /// Draws up to `max_new` seeds among the novel rows.
+    /// Draws up to `max_new` seeds among the novel rows: these of them first.
     fn draw<F: Family>(
         family: &F,
         batch: &Batch,
         novel: &[NovelRow],
+        first: &[usize],
         max_new: usize,
         rng: &mut impl Rng,
     ) -> Self {
@@ -151,7 +158,7 @@ impl Seeds {
                 family.embed(batch.row(row.row), point);
             }
         });
-        let centres = if novel.is_empty() { Vec::new() } else { draw_seeds(&points, m, max_new, rng) };
+        let centres = if novel.is_empty() { Vec::new() } else { draw_seeds(&points, m, first, max_new, rng) };
         Self { points, centres, m }
     }
 
@@ -182,13 +189,13 @@ impl Seeds {
 }
 
 /// k-means++: each further seed with probability proportional to its squared distance to the seeds so far.
-fn draw_seeds(points: &[f64], m: usize, max_new: usize, rng: &mut impl Rng) -> Vec<f64> {
+fn draw_seeds(points: &[f64], m: usize, first: &[usize], max_new: usize, rng: &mut impl Rng) -> Vec<f64> {
     let n = points.len() / m;
     let mut distance = vec![f64::INFINITY; n];
     let mut nearest = vec![0; n];
     let mut sums = vec![0.0; n.div_ceil(ROWS)];
     let (mut centres, mut gaps) = (Vec::new(), Vec::new());
-    let mut next = rng.random_range(0..n);
+    let mut next = first.first().copied().unwrap_or_else(|| rng.random_range(0..n));
     for ix in 0..max_new.min(n) {
         let seed = &points[next * m..(next + 1) * m];
         centres.extend_from_slice(seed);
@@ -201,6 +208,10 @@ fn draw_seeds(points: &[f64], m: usize, max_new: usize, rng: &mut impl Rng) -> V
                 *sum = distance.iter().sum();
             }
         });
+        if let Some(given) = first.get(ix + 1) {
+            next = *given;
+            continue;
+        }
         match draw_from_blocks(&distance, &sums, ROWS, rng) {
             Some(ix) => next = ix,
             None => break,

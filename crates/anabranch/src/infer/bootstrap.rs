@@ -58,6 +58,8 @@ const LEAST_TO_SPARE: usize = 2000;
 /// One of so many rows is spared from a stage to judge it, but at most so many.
 const SPARED: usize = 5;
 const MOST_SPARED: usize = 2000;
+/// A row that belongs to a component with more than this probability is typical of it.
+const CERTAIN: f64 = 0.9;
 /// Small components that each round tries to do without.
 const DISSOLVED: usize = 16;
 /// Rounds at most; the rest is left to the stream.
@@ -182,15 +184,15 @@ fn learn<F: Family, P: Process>(
     let batch = &shuffled(batch, rng);
     let n = batch.n_rows();
     let spared = if n < LEAST_TO_SPARE { 0 } else { (n / SPARED).min(MOST_SPARED) };
-    let mut best_of = |prior: &Posterior<F, P>, rows: usize, horizon: f64, tries: Vec<(Start, usize)>| {
+    let mut best_of = |prior: &Posterior<F, P>, rows: usize, horizon: f64, tries: Vec<Try>| {
         let fresh = batch.slice(rows..(rows + spared).min(n));
         let batch = batch.head(rows);
         let court = (!fresh.is_empty() && fresh.mass() > 0.0)
             .then(|| Court::of_spared(prior.family(), fresh, &batch, horizon));
         let seeded: Vec<Seeded<'_>> = tries
             .into_iter()
-            .map(|(start, seeds)| {
-                seed(prior, Cow::Borrowed(&batch), Plan { choice, start, outlook, seeds }, rng)
+            .map(|Try { start, first, seeds }| {
+                seed(prior, Cow::Borrowed(&batch), Plan { choice, start, outlook, seeds }, &first, rng)
             })
             .collect();
         let found = grow_all(prior, seeded, court.as_ref(), settings, workspace);
@@ -202,10 +204,10 @@ fn learn<F: Family, P: Process>(
     };
     let scout = SCOUT_ROWS.min(n - spared);
     let many = (scout / ROWS_PER_SEED).max(LEAST_SEEDS);
-    let mut tries = vec![(Start::Prior, many)];
+    let mut tries = vec![Try::of(many)];
     if choice == PriorChoice::Estimated {
-        tries.extend(FEW_SEEDS.into_iter().filter(|few| *few < many).map(|few| (Start::Prior, few)));
-        tries.push((Start::Pieces, many));
+        tries.extend(FEW_SEEDS.into_iter().filter(|few| *few < many).map(Try::of));
+        tries.push(Try { start: Start::Pieces, ..Try::of(many) });
     }
     // How many there are is judged for the rows at hand: each stage has more.
     let found = best_of(prior, scout, 1.0, tries);
@@ -214,15 +216,17 @@ fn learn<F: Family, P: Process>(
     let mut rows;
     loop {
         let clusters = found.increment.new.len();
-        let mut better = Posterior::prior(found.family, prior.process().clone());
-        better.version = prior.version();
         rows = (ROWS_PER_CLUSTER * clusters).max(LEAST_ROWS).min(most);
         let few = (SEEDS_PER_CLUSTER * clusters).min(rows / LEAST_ROWS_PER_SEED).max(LEAST_SEEDS);
         // Where clusters are few, or rows, other numbers of seeds cost little.
         let others =
             FEW_SEEDS.into_iter().filter(|seeds| *seeds < few && few <= FEW_CLUSTERS * SEEDS_PER_CLUSTER);
         let others = others.chain((rows <= SCOUT_ROWS && many > few).then_some(many));
-        let tries = std::iter::once(few).chain(others).map(|seeds| (Start::Prior, seeds));
+        // Each cluster that was found gets a seed: of many columns, as many drawn at random could miss it.
+        let first = typical_rows(&found, prior.process(), &batch.head(rows), settings.precision);
+        let tries = std::iter::once(Try { first, ..Try::of(few) }).chain(others.map(Try::of));
+        let mut better = Posterior::prior(found.family, prior.process().clone());
+        better.version = prior.version();
         found = best_of(&better, rows, outlook.horizon(), tries.collect());
         // Where most seeds have become clusters, more seeds would have become more.
         if 2 * found.increment.new.len() <= few || rows == most && few >= rows / LEAST_ROWS_PER_SEED {
@@ -259,6 +263,33 @@ fn is_better<F>(
     }
 }
 
+/// What was found as a posterior; a component's id is its place.
+fn posterior_of<F: Family, P: Process>(found: &Bootstrap<F>, process: &P) -> Posterior<F, P> {
+    let known = found.increment.new.iter().enumerate();
+    let components =
+        known.map(|(ix, evidence)| Arc::new(Component::new(ComponentId(ix as u64), 0, evidence.clone())));
+    let mut posterior = Posterior::prior(found.family.clone(), process.clone());
+    posterior.components = components.collect();
+    posterior
+}
+
+/// The first row that certainly belongs to each component that was found, where there is one.
+fn typical_rows<F: Family, P: Process>(
+    found: &Bootstrap<F>,
+    process: &P,
+    rows: &Batch,
+    precision: Precision,
+) -> Vec<usize> {
+    let (labels, living) = upkeep::labels_of(&posterior_of(found, process), rows, precision);
+    let mut typical = vec![None; living.len()];
+    for (row, labels) in labels.rows().enumerate() {
+        for (ix, _) in labels.filter(|(_, probability)| *probability > CERTAIN) {
+            typical[ix].get_or_insert(row);
+        }
+    }
+    typical.into_iter().flatten().collect()
+}
+
 /// Adds what the rows from `first` on say of the components that were found.
 fn join_rest<F: Family, P: Process>(
     found: &mut Bootstrap<F>,
@@ -272,17 +303,30 @@ fn join_rest<F: Family, P: Process>(
     if rest.mass() <= 0.0 {
         return;
     }
-    let known = found.increment.new.iter().enumerate();
-    let components =
-        known.map(|(ix, evidence)| Arc::new(Component::new(ComponentId(ix as u64), 0, evidence.clone())));
-    let mut posterior = Posterior::prior(found.family.clone(), prior.process().clone());
-    posterior.components = components.collect();
+    let posterior = posterior_of(found, prior.process());
     for (ComponentId(ix), evidence) in
         look::look_again(&posterior, &rest, Look::Everywhere, precision, workspace)
     {
         found.increment.new[ix as usize].absorb(&evidence);
     }
     found.increment.mass += rest.mass();
+}
+
+/// One of several ways to carry a stage out.
+#[derive(Clone, Debug)]
+struct Try {
+    start: Start,
+    /// Rows that are seeds, before others are drawn.
+    first: Vec<usize>,
+    /// Seeds in all.
+    seeds: usize,
+}
+
+impl Try {
+    /// With so many seeds, from the prior at hand.
+    fn of(seeds: usize) -> Self {
+        Self { start: Start::Prior, first: Vec::new(), seeds }
+    }
 }
 
 /// What the prior is when the first two components are compared.
@@ -314,7 +358,7 @@ pub(super) fn split_stages<F: Family, P: Process>(
     let seeded = batches.map(|(batch, seeds)| {
         let plan =
             Plan { choice: PriorChoice::Given, start: Start::Prior, outlook: Outlook::Everything, seeds };
-        seed(prior, Cow::Owned(batch), plan, rng)
+        seed(prior, Cow::Owned(batch), plan, &[], rng)
     });
     let seeded = seeded.collect();
     grow_all(prior, seeded, None, settings, workspace).into_iter().map(|(found, _)| found).collect()
@@ -349,9 +393,10 @@ fn seed<'a, F: Family, P: Process>(
     prior: &Posterior<F, P>,
     batch: Cow<'a, Batch>,
     plan: Plan,
+    first: &[usize],
     rng: &mut impl Rng,
 ) -> Seeded<'a> {
-    let seeds = birth::draw_for_all(prior.family(), &batch, plan.seeds, rng);
+    let seeds = birth::draw_for_all(prior.family(), &batch, first, plan.seeds, rng);
     Seeded { plan, batch, seeds }
 }
 

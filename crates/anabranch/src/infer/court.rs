@@ -28,6 +28,9 @@ const MINORITY: f64 = 0.02;
 /// A component that a row belongs to with less than this probability adds nothing to its density.
 const IMPROBABLE: f64 = 1e-5;
 
+/// One row tells two densities apart by so many nats at most: else an outlier would decide, or hide what all others say.
+const FAR: f64 = 20.0;
+
 /// Differences within so many standard errors are chance, when all rows have been seen.
 pub(super) const STANDARD_ERRORS: f64 = 2.0;
 
@@ -92,6 +95,11 @@ impl Court {
         (a * fresh + b * learned, (a * fresh_error).hypot(b * learned_error))
     }
 
+    /// How much better the first is for a row now.
+    pub(super) fn difference_now(&self, one: &Scores, other: &Scores) -> (f64, f64) {
+        self.fresh.difference(&one.fresh, &other.fresh)
+    }
+
     /// Differences within so many standard errors are chance.
     pub(super) fn doubt(&self) -> f64 {
         if self.expects_more() { 0.5 * STANDARD_ERRORS } else { STANDARD_ERRORS }
@@ -146,7 +154,8 @@ impl Judges {
 
     /// The mean of the differences of two scores of each row, and its standard error.
     fn difference(&self, one: &[f64], other: &[f64]) -> (f64, f64) {
-        let terms = || one.iter().zip(other).enumerate().map(|(row, (a, b))| (self.weight(row), a - b));
+        let far = |a: f64, b: f64| (a - b).clamp(-FAR, FAR);
+        let terms = || one.iter().zip(other).enumerate().map(|(row, (a, b))| (self.weight(row), far(*a, *b)));
         let total: f64 = terms().map(|(weight, _)| weight).sum();
         let mean = terms().map(|(weight, d)| weight * d).sum::<f64>() / total;
         let squares: f64 = terms().map(|(weight, d)| (weight * (d - mean)).powi(2)).sum();

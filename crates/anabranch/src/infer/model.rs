@@ -61,11 +61,12 @@ pub trait Inference<F: Conjugate, P: Process>: Clone + Debug + Send + Sync + 'st
     fn refit(&self, posterior: &Posterior<F, P>) -> Option<(F, P)>;
 
     /// Merges that are right for `horizon` times the data, with the prior of what is left if it is estimated. The sample
-    /// stands for all data.
+    /// stands for all data; `later` are those of it that came after the first minibatch, where that is known.
     fn merges(
         &self,
         posterior: &Posterior<F, P>,
         sample: &Self::Batch,
+        later: Option<&Self::Batch>,
         choice: PriorChoice,
         horizon: f64,
     ) -> Merges<F>;
@@ -130,10 +131,11 @@ impl<F: Family, P: Process> Inference<F, P> for Settings {
         &self,
         posterior: &Posterior<F, P>,
         sample: &Batch,
+        later: Option<&Batch>,
         choice: PriorChoice,
         horizon: f64,
     ) -> Merges<F> {
-        upkeep::merges(posterior, sample, choice, horizon, self.precision)
+        upkeep::merges(posterior, sample, later, choice, horizon, self.precision)
     }
 
     fn splits(

@@ -33,9 +33,12 @@ const NEAR: usize = 48;
 /// The same while more rows are to come.
 const NEARLY: usize = 8;
 /// The way down ends when so many levels in turn …
-const LOST_LEVELS: usize = 3;
+const LOST_LEVELS: usize = 2;
 /// … are worse than one before them by so many standard errors.
 const LOST: f64 = 5.0;
+
+/// A level whose density is lower now than that of the best by more standard errors is certainly worse.
+const POSSIBLE: f64 = 3.0;
 
 /// More components are more probable when the objective says so by more than this: a Bayes factor of twenty.
 pub(super) const STRONG: f64 = 3.0;
@@ -122,7 +125,10 @@ pub(super) fn walk<W: Walker>(walker: &mut W, court: Option<&Court>, objective: 
         levels.splice(chosen + 1..chosen + 1, between);
         chosen = choose(&levels, court, objective);
     }
-    walker.come_back(&levels[chosen].place);
+    // Each level has a number of its own.
+    if walker.n_components() != levels[chosen].n_components {
+        walker.come_back(&levels[chosen].place);
+    }
     about_as_good(&levels, court, chosen)
 }
 
@@ -183,6 +189,15 @@ fn choose<P>(levels: &[Level<P>], court: Option<&Court>, objective: Objective) -
         mean <= court.doubt() * error
     };
     let fewest = (best..levels.len()).rev().find(as_good).unwrap_or(best);
+    // What is certainly wrong now is not hoped to be right later.
+    let now = (0..levels.len()).fold(0, |now, ix| {
+        if court.difference_now(&levels[ix].scores, &levels[now].scores).0 > 0.0 { ix } else { now }
+    });
+    let is_possible = |ix: &usize| {
+        let (mean, error) = court.difference_now(&levels[now].scores, &levels[*ix].scores);
+        mean <= POSSIBLE * error
+    };
+    let fewest = (fewest..levels.len()).find(is_possible).unwrap_or(fewest);
     match objective {
         Objective::Exact => fewest.min(most_probable),
         Objective::Estimate => fewest,

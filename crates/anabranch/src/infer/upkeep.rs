@@ -79,10 +79,12 @@ pub struct Merges<F> {
 }
 
 /// The merges down to the number of components that is best, with the prior of what is left (`path.rs`), for `horizon` times
-/// the data. The sample stands for all rows.
+/// the data. The sample stands for all rows. Those of it that came later than the first minibatch judge, if they are enough: the
+/// components were made from the first rows, and each fits them a little too well even without what it taught.
 pub fn merges<F: Family, P: Process>(
     posterior: &Posterior<F, P>,
     sample: &Batch,
+    later: Option<&Batch>,
     choice: PriorChoice,
     horizon: f64,
     precision: Precision,
@@ -93,8 +95,16 @@ pub fn merges<F: Family, P: Process>(
     let stats = |ix: &usize| posterior.components()[*ix].evidence().stats.iter().copied();
     let (sample, copies) = &repeats::different(family, sample, posterior.mass());
     let labels = labels_of(posterior, sample, precision).0;
-    let court = (sample.n_rows() >= LEAST_JUDGES)
-        .then(|| Court::of_learned(family, judges(sample, &labels, living.len(), f), *copies, horizon));
+    let court = (sample.n_rows() >= LEAST_JUDGES).then(|| {
+        let judges = match later.filter(|later| later.n_rows() >= JUDGES && *copies == 1.0) {
+            Some(later) => {
+                let labels = labels_of(posterior, later, precision).0;
+                judges(later, &labels, living.len(), f)
+            }
+            None => judges(sample, &labels, living.len(), f),
+        };
+        Court::of_learned(family, judges, *copies, horizon)
+    });
     let mut walker = Looking {
         court: court.as_ref(),
         process: posterior.process(),
@@ -415,7 +425,7 @@ mod tests {
     fn duplicates_merge_others_do_not_and_the_objective_rises() {
         let (mut fold, rows) = a_cluster_twice_and_another_once();
         let find = |fold: &Fold<Gaussian, Dirichlet>, choice| {
-            merges(fold.posterior(), &rows, choice, 1.0, Precision::Mixed).pairs
+            merges(fold.posterior(), &rows, None, choice, 1.0, Precision::Mixed).pairs
         };
         for choice in [PriorChoice::Given, PriorChoice::Estimated] {
             assert_eq!(find(&fold, choice), [(ComponentId(1), ComponentId(0))], "{choice:?}");

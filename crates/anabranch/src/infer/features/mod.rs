@@ -141,6 +141,7 @@ impl Inference<LinearGaussian, Beta> for FeatureSettings {
         &self,
         posterior: &Features,
         sample: &Batch,
+        _later: Option<&Batch>,
         _choice: PriorChoice,
         horizon: f64,
     ) -> Merges<LinearGaussian> {

@@ -270,6 +270,7 @@ impl Inference<Topic, Hierarchical> for TopicSettings {
         &self,
         posterior: &Posterior<Topic, Hierarchical>,
         sample: &Documents,
+        _later: Option<&Documents>,
         _choice: PriorChoice,
         horizon: f64,
     ) -> Merges<Topic> {

@@ -1,0 +1,75 @@
+//! How rows are read.
+
+use clap::{Args, ValueEnum};
+
+/// How rows are read; the same for every command that reads.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ReadArgs {
+    /// Format of the input; otherwise found from the extension or the first bytes
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<InputFormat>,
+    /// Columns to keep, by name or number from 1; `-name` drops one
+    #[arg(long, value_name = "LIST", value_delimiter = ',', allow_hyphen_values = true)]
+    pub columns: Option<Vec<String>>,
+    /// What to do with a row that is ragged, missing a value, not a finite number, or outside the family's domain
+    #[arg(long, value_name = "WHAT", default_value = "fail")]
+    pub on_bad_row: BadRow,
+    /// Whether the first line of text names the columns; otherwise found by looking
+    #[arg(long, value_name = "WHETHER")]
+    pub header: Option<YesNo>,
+    /// Character between the cells of text; otherwise found by looking
+    #[arg(long, value_name = "CHAR")]
+    pub delimiter: Option<char>,
+    /// Bytes that one piece of the input may take, such as a minibatch or an archive: 512M, 4G
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = size)]
+    pub max_memory: u64,
+}
+
+/// A number of bytes, with K, M, G or T for powers of 1024.
+fn size(text: &str) -> Result<u64, String> {
+    let (number, unit) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1 << 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 1 << 20),
+        Some((at, 'g' | 'G')) => (&text[..at], 1 << 30),
+        Some((at, 't' | 'T')) => (&text[..at], 1 << 40),
+        _ => (text, 1_u64),
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    bytes.ok_or_else(|| "expected a number of bytes such as 512M or 4G".to_owned())
+}
+
+/// Formats of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "each variant is the name of a format")]
+pub enum InputFormat {
+    Csv,
+    Tsv,
+    Npy,
+    Parquet,
+    Arrow,
+    Jsonl,
+    /// Documents as a sparse matrix of scipy
+    Npz,
+    /// Documents as Blei's LDA-C reads them
+    Ldac,
+    /// Documents of the UCI repository
+    Uci,
+}
+
+/// What to do with a bad row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum BadRow {
+    /// Stop and name file, row, column and value
+    #[default]
+    Fail,
+    /// Leave it out and count it
+    Skip,
+}
+
+/// A decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "yes means yes")]
+pub enum YesNo {
+    Yes,
+    No,
+}

@@ -1,0 +1,65 @@
+//! The flags as they are typed. What they mean together is decided by `request` and each command.
+
+mod cluster;
+mod clusters;
+mod engine;
+mod fit;
+mod input;
+mod look;
+mod model;
+mod predict;
+
+use clap::{Parser, Subcommand};
+
+pub use cluster::{ClusterArgs, LoginArgs, PullArgs, StatusArgs, StreamArgs, SubmitArgs, WorkerArgs};
+pub use clusters::ClustersArgs;
+pub use engine::{Algorithm, BoundKind, EngineArgs, OnOff, PrecisionKind, RivalArgs, ScheduleKind};
+pub use fit::{DemoArgs, FitArgs, OutputArgs};
+pub use input::{BadRow, InputFormat, ReadArgs, YesNo};
+pub use look::{CompletionsArgs, ExperimentArgs, ExperimentName, InspectArgs, SampleArgs, SampleFormat};
+pub use model::{
+    DISCOUNT, FeatureArgs, LEARNED_CONCENTRATION, LEARNED_DISCOUNT, ModelKind, PriorArgs, PriorKind,
+    TopicArgs,
+};
+pub use predict::{PredictArgs, Share, Top};
+
+/// Clusters streams of data with as many components as the data asks for.
+#[derive(Debug, Parser)]
+#[command(name = "anabranch", version, max_term_width = 100)]
+#[command(
+    after_help = "Start with `anabranch demo`. Exit codes: 0 done, 1 the input or the flags are wrong, 2 our fault."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Generate the paper's synthetic stream, fit it on all cores, and write a report with pictures
+    Demo(DemoArgs),
+    /// Fit a mixture to files or to standard input
+    Fit(Box<FitArgs>),
+    /// Label rows with the components of a model
+    Predict(PredictArgs),
+    /// Show what a model has learned
+    Inspect(InspectArgs),
+    /// Show the clusters of a model: components that no valley of the density parts
+    Clusters(ClustersArgs),
+    /// Draw rows from a model
+    Sample(SampleArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+    /// Repeat the paper's figures and table: data files, pictures and a page
+    Experiment(ExperimentArgs),
+    /// Publish minibatches to a cluster
+    Submit(Box<SubmitArgs>),
+    /// Work on minibatches of a cluster, together with any number of others
+    Worker(WorkerArgs),
+    /// Fetch the current model of a cluster
+    Pull(PullArgs),
+    /// Show how a cluster's job stands
+    Status(StatusArgs),
+}
