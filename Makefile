@@ -135,9 +135,9 @@ bench-quality: $(BENCH)/installed ## Measure the quality of fits next to scikit-
 	$(BENCH)/bin/python bench/quality.py --write --fresh $(if $(DATA),--data $(DATA))
 
 .PHONY: bench-clusters
-bench-clusters: $(BENCH)/installed ## Measure clusters of any shape next to scikit-learn, and write docs/clusters-measured.md (DATA=DIR)
+bench-clusters: $(BENCH)/installed ## Measure clusters of any shape next to scikit-learn, and write the table of docs/clusters.md (DATA=DIR)
 	$(CARGO) build --release --locked --bin anabranch
-	$(BENCH)/bin/python bench/clusters.py --write $(if $(DATA),--data $(DATA))
+	$(BENCH)/bin/python bench/clusters.py --write --scale $(if $(DATA),--data $(DATA))
 
 .PHONY: bench-easy
 bench-easy: $(BENCH)/installed ## Count clusters that anybody can see: separated, few rows, sorted, overlapping (DATA=DIR adds real data)

@@ -3,16 +3,17 @@
 //!
 //! `make bench-answers` prints it. Times are those of one thread.
 
+mod known;
+
 use std::hint::black_box;
 use std::time::Instant;
 
 use anabranch::batch::Batch;
-use anabranch::central::{Absorb, BatchId, Entry, Fold};
-use anabranch::family::{Conjugate, Family, Gaussian};
-use anabranch::identify::Target;
+use anabranch::central::Fold;
+use anabranch::family::{Conjugate, Gaussian};
 use anabranch::math::log_sum_exp::log_sum_exp;
-use anabranch::posterior::{Evidence, Posterior, Predictor};
-use anabranch::process::{Bound, Dirichlet, LabelStatistics};
+use anabranch::posterior::{Posterior, Predictor};
+use anabranch::process::Dirichlet;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -21,7 +22,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 const ROWS_EACH: usize = 170;
 
 /// Clusters that overlap a little, with covariances of their own, and rows of them.
-fn known(n: usize, d: usize, k: usize) -> (Fold<Gaussian, Dirichlet>, Batch) {
+fn clusters(n: usize, d: usize, k: usize) -> (Fold<Gaussian, Dirichlet>, Batch) {
     let rng = &mut Xoshiro256PlusPlus::seed_from_u64(k as u64);
     let mut normal = |rng: &mut Xoshiro256PlusPlus| -> f64 { StandardNormal.sample(rng) };
     let reach = if d <= 2 { 12.0 } else { 1.5 };
@@ -40,23 +41,7 @@ fn known(n: usize, d: usize, k: usize) -> (Fold<Gaussian, Dirichlet>, Batch) {
     }
     let rows = Batch::new(d, values).expect("finite");
     let family = Gaussian::from_rows(&rows).expect("rows with spread");
-    let mut features = vec![0.0; family.n_features()];
-    let mut evidence = |cluster| {
-        let mut evidence = Evidence::empty(family.n_features());
-        for _ in 0..ROWS_EACH {
-            family.features(&row(rng, cluster), &mut features);
-            evidence.stats.iter_mut().zip(&features).for_each(|(sum, value)| *sum += value);
-            evidence.labels += LabelStatistics { log_p_empty: -9.0, expected_count: 1.0, label_entropy: 0.0 };
-        }
-        evidence
-    };
-    let new = (0..k).map(|cluster| (Target::New, evidence(cluster))).collect();
-    let mass = (k * ROWS_EACH) as f64;
-    let mut fold = Fold::new(family.clone(), Dirichlet::new(5.0, Bound::Paper).expect("positive"));
-    let entry =
-        Absorb { batch: BatchId(0), base: 0, pass: 0, mass, familiarity: None, existing: vec![], new };
-    fold.apply(&Entry::Absorb(entry)).expect("the journal is empty");
-    (fold, rows)
+    (known::fold(&family, k, ROWS_EACH, |cluster| row(rng, cluster)), rows)
 }
 
 /// The plain loop.
@@ -84,7 +69,7 @@ fn latency(rows: &Batch, mut call: impl FnMut(&[f64])) -> [f64; 2] {
 
 fn main() {
     for (d, k) in [(2, 100), (20, 349), (64, 30)] {
-        let (fold, rows) = known(6000, d, k);
+        let (fold, rows) = clusters(6000, d, k);
         let posterior = fold.posterior();
         let started = Instant::now();
         let predictor = Predictor::new(posterior);
@@ -98,16 +83,22 @@ fn main() {
         let labels = per_row(&|| drop(black_box(predictor.labels(&rows, 1))));
         let densities = per_row(&|| drop(black_box(predictor.ln_densities(&rows, 1))));
         let few = rows.head(600);
-        let [slow, slow_99] = latency(&few, |row| drop(black_box(plain(posterior, row))));
+        let [slow, slow_99] = latency(&few, |row| {
+            black_box(plain(posterior, row));
+        });
         println!(
             "answers/d={d}/k={k}: prepared in {prepared:.1} ms; a row of a block: label {labels:.2} µs, density {densities:.2} µs; plain loop {slow:.2} µs (99 %: {slow_99:.2})"
         );
-        let [median, high] = latency(&rows, |row| drop(black_box(predictor.label(row))));
+        let [median, high] = latency(&rows, |row| {
+            black_box(predictor.label(row));
+        });
         println!(
             "answers/d={d}/k={k}: one row, label: median {median:.2} µs, 99 % {high:.2} µs, plain loop {:.1} times that",
             slow / median
         );
-        let [median, high] = latency(&rows, |row| drop(black_box(predictor.ln_density(row))));
+        let [median, high] = latency(&rows, |row| {
+            black_box(predictor.ln_density(row));
+        });
         println!(
             "answers/d={d}/k={k}: one row, density: median {median:.2} µs, 99 % {high:.2} µs, plain loop {:.1} times that",
             slow / median

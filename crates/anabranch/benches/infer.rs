@@ -4,16 +4,16 @@
 //! `make bench` prints the products in multiply-adds a second: two of them are one GFLOP/s each 1e9. The machine's own
 //! limit is printed by `make bench-products`.
 
+mod known;
+
 use std::fmt;
 
 use anabranch::batch::Batch;
-use anabranch::central::{Absorb, BatchId, Entry, Fold};
-use anabranch::family::{Conjugate, Family, Gaussian};
-use anabranch::identify::Target;
+use anabranch::central::Fold;
+use anabranch::family::Gaussian;
 use anabranch::infer::{Settings, Workspace, infer};
 use anabranch::math::product::{responsibilities_times_rows, rows_times_parameters};
-use anabranch::posterior::Evidence;
-use anabranch::process::{Bound, Dirichlet, LabelStatistics};
+use anabranch::process::Dirichlet;
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use rand::{RngExt, SeedableRng};
@@ -46,7 +46,7 @@ const fn shape(n: usize, d: usize, k: usize) -> Shape {
 const ROWS_EACH: usize = 40;
 
 /// Clusters in a cube, each with rows around it, and a minibatch of rows from all of them.
-fn known(Shape { n, d, k }: Shape) -> (Fold<Gaussian, Dirichlet>, Batch) {
+fn clusters(Shape { n, d, k }: Shape) -> (Fold<Gaussian, Dirichlet>, Batch) {
     let rng = &mut Xoshiro256PlusPlus::seed_from_u64(k as u64);
     let centres: Vec<f64> = (0..k * d).map(|_| rng.random_range(-10.0..10.0)).collect();
     let row = |rng: &mut Xoshiro256PlusPlus, cluster: usize| -> Vec<f64> {
@@ -61,28 +61,12 @@ fn known(Shape { n, d, k }: Shape) -> (Fold<Gaussian, Dirichlet>, Batch) {
         Batch::new(d, values.collect()).expect("finite")
     };
     let family = Gaussian::from_rows(&batch(rng, 1000)).expect("rows with spread");
-    let mut features = vec![0.0; family.n_features()];
-    let mut evidence = |cluster| {
-        let mut evidence = Evidence::empty(family.n_features());
-        for _ in 0..ROWS_EACH {
-            family.features(&row(rng, cluster), &mut features);
-            evidence.stats.iter_mut().zip(&features).for_each(|(sum, value)| *sum += value);
-            evidence.labels += LabelStatistics { log_p_empty: -9.0, expected_count: 1.0, label_entropy: 0.0 };
-        }
-        evidence
-    };
-    let new = (0..k).map(|cluster| (Target::New, evidence(cluster))).collect();
-    let mass = (k * ROWS_EACH) as f64;
-    let minibatch = batch(rng, n);
-    let mut fold = Fold::new(family.clone(), Dirichlet::new(5.0, Bound::Paper).expect("positive"));
-    let entry =
-        Absorb { batch: BatchId(0), base: 0, pass: 0, mass, familiarity: None, existing: vec![], new };
-    fold.apply(&Entry::Absorb(entry)).expect("the journal is empty");
-    (fold, minibatch)
+    let fold = known::fold(&family, k, ROWS_EACH, |cluster| row(rng, cluster));
+    (fold, batch(rng, n))
 }
 
 fn minibatch(bencher: Bencher, shape: Shape) {
-    let (fold, batch) = known(shape);
+    let (fold, batch) = clusters(shape);
     // Nothing new may be opened: the inference of almost every minibatch.
     let settings = Settings { max_new: 0, ..Settings::default() };
     let mut workspace = Workspace::default();

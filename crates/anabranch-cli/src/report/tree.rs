@@ -10,7 +10,7 @@ use crate::picture::{
 const MOST_LEAVES: usize = 60;
 /// Clusters that carry their name.
 const NAMED: usize = 24;
-/// Passes deeper than this under the highest peak, in logarithms, are drawn here.
+/// Passes deeper than this under the lowest peak, in logarithms, are drawn there.
 const DEEPEST: f64 = 12.0;
 
 /// How clusters join; nothing where there is one at most.
@@ -30,7 +30,7 @@ pub(super) fn figure(data: &ReportData) -> Option<Figure> {
         ));
     }
     if drawn.cut_off {
-        notes.push(format!("Passes more than {DEEPEST} under the highest peak are drawn at the bottom."));
+        notes.push(format!("Passes more than {DEEPEST} under the lowest peak are drawn at the bottom."));
     }
     let nowhere = || Axis::default().with_ticks(Ticks::Named(Vec::new())).with_range(-0.6, width - 0.4);
     let bars = drawn.order.iter().enumerate().map(|(x, leaf)| {
@@ -86,6 +86,9 @@ impl Drawn {
         let n = tree.leaves.len();
         // Leaves come the largest first.
         let shown = n.min(MOST_LEAVES);
+        let floor = tree.peaks.iter().copied().filter(|peak| peak.is_finite()).fold(0.0, f64::min) - DEEPEST;
+        #[allow(clippy::manual_clamp, reason = "what is not a number becomes the deepest, not NaN")]
+        let height_of = |height: f64| height.max(floor).min(0.0);
         let bottom = |height: Option<f64>| height_of(height.unwrap_or(f64::NEG_INFINITY));
         let lowest = tree
             .joins
@@ -93,7 +96,7 @@ impl Drawn {
             .map(|join| bottom(join.2))
             .chain(tree.peaks.iter().map(|peak| height_of(*peak)))
             .fold(0.0, f64::min);
-        let lowest = (lowest.max(-DEEPEST) * 1.05).min(-0.5);
+        let lowest = (lowest * 1.05).min(-0.5);
         let mut members: Vec<Vec<usize>> = (0..n).map(|leaf| vec![leaf]).collect();
         for (a, b, _) in &tree.joins {
             // The larger side stays on the left.
@@ -136,13 +139,7 @@ impl Drawn {
             colour: component_colour(tree.leaves[*leaf].0).towards(Colour::INK, 0.55),
         };
         layers.extend(order.iter().enumerate().filter(|(_, leaf)| **leaf < NAMED).map(label));
-        let cut_off = tree.joins.iter().any(|join| join.2.is_none_or(|height| height < -DEEPEST));
+        let cut_off = tree.joins.iter().any(|join| join.2.is_none_or(|height| height < floor));
         Self { order, layers, lowest, cut_off }
     }
-}
-
-/// A height that can be drawn: the highest peak is at 0.
-#[allow(clippy::manual_clamp, reason = "what is not a number becomes the deepest, not NaN")]
-fn height_of(height: f64) -> f64 {
-    height.max(-DEEPEST).min(0.0)
 }

@@ -12,9 +12,8 @@
 //! of a group with a small share of the rows, `n` of `N`: a large cluster has many places where a little piece could come off.
 //! Passes are taken from the highest down, so that groups have grown to their full size when their valley is judged.
 //!
-//! A number of clusters is reached by joining, again and again, the two groups with the most connections for their size, the sum
-//! over pairs of neighbours of `min(t_i, t_j) · s_ij / min(h_i, h_j)` over `n_a n_b`: one low bridge does not chain two
-//! large groups together.
+//! A number of clusters is reached from there: shallower valleys count until there are enough, and then the smallest joins the
+//! one over its highest pass until there are not too many.
 
 use std::collections::BTreeMap;
 
@@ -35,6 +34,10 @@ const VALLEY: f64 = 0.5;
 const STANDARD_ERRORS: f64 = 2.0;
 /// How much more is asked of a small share of the rows.
 const SHARE_POWER: f64 = 1.0 / 7.0;
+/// Steps in which shallower valleys count where more clusters are asked for, up to parts beyond what errors and small shares
+/// take away.
+const SHALLOWER: f64 = 1.03;
+const SHALLOWEST: f64 = 1e6;
 /// Fewer rows than this are too thin to say.
 const MIN_SIZE: f64 = 10.0;
 
@@ -126,7 +129,7 @@ impl Clusters {
     pub fn new<F: Conjugate, P: Process>(posterior: &Posterior<F, P>, tree: &Tree, cut: Cut) -> Self {
         let mut groups = match cut.rule {
             Rule::Count(n) => by_number(tree, n),
-            Rule::Auto => by_depth(tree, &Judge::Auto { rows: tree.rows() }),
+            Rule::Auto => by_depth(tree, &Judge::auto(tree, VALLEY)),
             Rule::Valley(part) => by_depth(tree, &Judge::Valley(part.ln())),
         };
         let min_size = match cut.rule {
@@ -221,7 +224,7 @@ fn sizes(tree: &Tree, groups: &mut Groups) -> Vec<f64> {
 
 /// Whether a valley counts.
 enum Judge {
-    Auto { rows: f64 },
+    Auto { rows: f64, ln_part: f64 },
     Valley(f64),
 }
 
@@ -235,18 +238,23 @@ struct Group {
 }
 
 impl Judge {
+    /// Valleys below this part of the height, and deeper where there are few rows.
+    fn auto(tree: &Tree, part: f64) -> Self {
+        Self::Auto { rows: tree.rows(), ln_part: part.ln() }
+    }
+
     fn counts(&self, tree: &Tree, join: &Join, sides: [Group; 2]) -> bool {
         if join.slope {
             return false;
         }
         match self {
             Self::Valley(ln_part) => sides.iter().all(|side| join.height < side.peak + ln_part),
-            Self::Auto { rows } => {
+            Self::Auto { rows, ln_part } => {
                 let [i, j] = [join.left, join.right].map(|leaf| tree.leaves[leaf].rows);
                 let error = STANDARD_ERRORS * (1.0 / i + 1.0 / j).sqrt();
                 sides.iter().all(|side| {
                     let depth = side.ln_sum - side.rows.ln() - join.height;
-                    depth >= -VALLEY.ln() + error + SHARE_POWER * (rows / side.rows).ln()
+                    depth >= error - ln_part + SHARE_POWER * (rows / side.rows).ln()
                 })
             }
         }
@@ -275,73 +283,38 @@ fn by_depth(tree: &Tree, judge: &Judge) -> Groups {
 
 /// Clusters with fewer rows join the one over their highest pass, the smallest first.
 fn absorb_small(tree: &Tree, groups: &mut Groups, min_size: f64) {
-    loop {
-        let rows = sizes(tree, groups);
-        let small = (0..rows.len()).filter(|leaf| groups.find(*leaf) == *leaf && rows[*leaf] < min_size);
-        let small: Vec<usize> = small.collect();
-        let Some(least) = small.into_iter().min_by(|a, b| rows[*a].total_cmp(&rows[*b]).then(a.cmp(b)))
-        else {
-            return;
-        };
-        let mut leads_out =
-            |join: &&Join| (groups.find(join.left) == least) != (groups.find(join.right) == least);
-        let Some(join) = tree.joins.iter().find(|join| leads_out(join)) else { return };
-        groups.unite(join.left, join.right);
-    }
+    while let Some((least, rows)) = smallest(tree, groups)
+        && rows < min_size
+        && absorb(tree, groups, least)
+    {}
 }
 
-/// Joins what has the most connections for its size until `n` groups are left.
+/// The group with the fewest rows.
+fn smallest(tree: &Tree, groups: &mut Groups) -> Option<(usize, f64)> {
+    let rows = sizes(tree, groups);
+    let names: Vec<usize> = (0..rows.len()).filter(|leaf| groups.find(*leaf) == *leaf).collect();
+    let least = names.into_iter().min_by(|a, b| rows[*a].total_cmp(&rows[*b]).then(a.cmp(b)))?;
+    Some((least, rows[least]))
+}
+
+/// Joins a group with the one over its highest pass; false where there is no other.
+fn absorb(tree: &Tree, groups: &mut Groups, name: usize) -> bool {
+    let mut leads_out = |join: &&Join| (groups.find(join.left) == name) != (groups.find(join.right) == name);
+    let Some(join) = tree.joins.iter().find(|join| leads_out(join)) else { return false };
+    groups.unite(join.left, join.right)
+}
+
+/// The default cut with valleys as shallow as it takes to have `n` groups, and then the smallest absorbed.
 fn by_number(tree: &Tree, n: usize) -> Groups {
-    let mut groups = Groups::new(tree.leaves.len());
-    tree.joins.iter().filter(|join| join.slope).for_each(|join| {
-        groups.unite(join.left, join.right);
-    });
-    let mut rows = sizes(tree, &mut groups);
-    let mut ways: Vec<BTreeMap<usize, f64>> = vec![BTreeMap::new(); tree.leaves.len()];
-    for way in tree.ways() {
-        let (a, b) = (groups.find(way.left), groups.find(way.right));
-        if a != b {
-            *ways[a].entry(b).or_default() += way.rows;
-            *ways[b].entry(a).or_default() += way.rows;
-        }
+    let mut part = VALLEY;
+    let mut groups = by_depth(tree, &Judge::auto(tree, part));
+    while groups.len() < n && part < SHALLOWEST {
+        part *= SHALLOWER;
+        groups = by_depth(tree, &Judge::auto(tree, part));
     }
-    let best_of = |own: usize, ways: &[BTreeMap<usize, f64>], rows: &[f64]| {
-        let weighed = ways[own].iter().map(|(other, way)| (way / (rows[own] * rows[*other]), *other));
-        weighed.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)))
-    };
-    let mut best: Vec<Option<(f64, usize)>> =
-        (0..tree.leaves.len()).map(|own| best_of(own, &ways, &rows)).collect();
-    while groups.len() > n.max(1) {
-        let chosen = (0..best.len())
-            .filter_map(|own| best[own].map(|(link, other)| (link, own, other)))
-            .filter(|(link, ..)| *link > 0.0)
-            .max_by(|a, b| a.0.total_cmp(&b.0).then((b.1, b.2).cmp(&(a.1, a.2))));
-        let (a, b) = match chosen {
-            Some((_, own, other)) => (own, other),
-            // Nothing is connected: the highest pass that is left.
-            None => {
-                let mut apart = |join: &Join| groups.find(join.left) != groups.find(join.right);
-                let Some(join) = tree.joins.iter().find(|join| apart(join)) else { break };
-                (groups.find(join.left), groups.find(join.right))
-            }
-        };
-        groups.unite(a, b);
-        let (kept, gone) = (a.min(b), a.max(b));
-        rows[kept] += rows[gone];
-        let moved = std::mem::take(&mut ways[gone]);
-        best[gone] = None;
-        for (other, way) in moved {
-            ways[other].remove(&gone);
-            if other != kept {
-                *ways[kept].entry(other).or_default() += way;
-                *ways[other].entry(kept).or_default() += way;
-            }
-        }
-        ways[kept].remove(&gone);
-        let touched: Vec<usize> = ways[kept].keys().copied().chain([kept]).collect();
-        for own in touched {
-            best[own] = best_of(own, &ways, &rows);
-        }
-    }
+    while groups.len() > n.max(1)
+        && let Some((least, _)) = smallest(tree, &mut groups)
+        && absorb(tree, &mut groups, least)
+    {}
     groups
 }

@@ -14,6 +14,7 @@ mod differ;
 mod follow;
 mod normals;
 mod ridge;
+mod saddles;
 mod tree;
 mod union;
 

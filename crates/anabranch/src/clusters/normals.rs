@@ -5,19 +5,22 @@
 //! log t_k N(x | μ_k, Λ_k⁻¹) = φ_k · T(x),     T(x) = (1, x, upper triangle of xxᵀ)    or (1, x, x²) without correlations
 //! ```
 //!
-//! One matrix product gives all components at many points. Columns are centred and scaled, which moves all densities alike.
+//! Products in single precision rule out what does not count at a point, and the rest is computed. Columns are centred and
+//! scaled, which moves all densities alike.
 
-use crate::family::Family;
+use pulp::{Arch, Simd, WithSimd};
+
+use crate::family::{Envelope, Family};
 use crate::math::cholesky::{self, packed_len, row_start};
-use crate::math::log_sum_exp::log_sum_exp;
-use crate::math::product::rows_times_parameters;
+use crate::math::product::dot;
 use crate::posterior::Posterior;
+use crate::posterior::envelope::{Envelopes, Member, TOGETHER, first_of_largest};
 use crate::process::Process;
 
-/// Components that count for less than this at a point do not move it.
-const NEGLIGIBLE: f64 = 1e-9;
-/// Points whose densities are computed at once.
-const POINTS_AT_ONCE: usize = 256;
+/// Components that count for less than this at a point, in logarithms, are left out.
+const NEGLIGIBLE: f64 = -18.0;
+/// Points that are looked at at once.
+const POINTS_AT_ONCE: usize = 48;
 
 /// How the columns of a component go together.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,8 +29,11 @@ enum Shape {
     Diagonal,
 }
 
+/// A component and its share of the density at a point.
+pub(super) type Share = (usize, f64);
+
 /// A mixture of normals in coordinates of its own.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Normals {
     shape: Shape,
     dimensions: usize,
@@ -39,6 +45,8 @@ pub(super) struct Normals {
     pulls: Vec<f64>,
     /// `φ`.
     parameters: Vec<f64>,
+    /// Bounds on the densities of all.
+    envelopes: Envelopes,
     /// Log density of the mixture at each mean.
     heights: Vec<f64>,
 }
@@ -85,6 +93,7 @@ impl Normals {
             precisions: Vec::with_capacity(parts.len() * len),
             pulls: Vec::with_capacity(parts.len() * d),
             parameters: Vec::with_capacity(parts.len() * (1 + d + len)),
+            envelopes: Envelopes::default(),
             heights: Vec::new(),
         };
         let mut precision = vec![0.0; len];
@@ -131,8 +140,23 @@ impl Normals {
             normals.pulls.extend(&pull);
             normals.precisions.extend(&precision);
         }
-        normals.heights = normals.ln_densities(&normals.means);
+        normals.envelopes = normals.bounds();
+        let mut heights = Vec::with_capacity(parts.len());
+        normals.look(&normals.means, |_, height, _| heights.push(height));
+        normals.heights = heights;
         Some(normals)
+    }
+
+    fn bounds(&self) -> Envelopes {
+        let f = self.n_features();
+        let mut theta: Vec<f64> = self.parameters.iter().map(|value| -value).collect();
+        theta.iter_mut().step_by(f).for_each(|constant| *constant = 0.0);
+        let members = theta.chunks_exact(f).zip(self.parameters.chunks_exact(f)).map(|(theta, phi)| Member {
+            theta,
+            envelope: Envelope { constant: phi[0], half_power: f64::INFINITY, rounding: 0.0, tight: true },
+            ln_weight: 0.0,
+        });
+        Envelopes::new(f, members)
     }
 
     /// `−½Λ`, each entry off the diagonal for both of its places.
@@ -170,16 +194,47 @@ impl Normals {
         &self.heights
     }
 
-    /// Log density of the mixture, in units of its own, at points that follow each other.
-    pub(super) fn ln_densities(&self, points: &[f64]) -> Vec<f64> {
-        let k = self.parameters.len() / self.n_features();
-        let mut found = Vec::with_capacity(points.len() / self.dimensions);
-        let mut terms = Vec::new();
-        for chunk in points.chunks(POINTS_AT_ONCE * self.dimensions) {
-            self.ln_terms(chunk, &mut terms);
-            found.extend(terms.chunks_exact(k).map(log_sum_exp));
+    /// Shows the log density, in units of its own, and the shares of the components that count at points that follow each
+    /// other, with the place of each point.
+    pub(super) fn look(&self, points: &[f64], mut each: impl FnMut(usize, f64, &[Share])) {
+        let (d, f, padded) = (self.dimensions, self.n_features(), self.envelopes.padded());
+        let mut features = Vec::new();
+        let (mut scratch, mut bounds) = (Vec::new(), Vec::new());
+        let mut shares = Vec::new();
+        for (block, points) in points.chunks(POINTS_AT_ONCE * d).enumerate() {
+            let n = points.len() / d;
+            self.write_features(points, &mut features);
+            scratch.resize(self.envelopes.scratch_len(n), 0.0);
+            bounds.resize(n * padded, 0.0);
+            self.envelopes.bound(&features, &mut scratch, &mut bounds);
+            for (ix, (features, bounds)) in
+                features.chunks_exact(f).zip(bounds.chunks_exact(padded)).enumerate()
+            {
+                let height =
+                    Arch::new().dispatch(Decide { normals: self, features, bounds, shares: &mut shares });
+                each(block * POINTS_AT_ONCE + ix, height, &shares);
+            }
         }
-        found
+    }
+
+    /// The same of a single point.
+    pub(super) fn look_at(&self, point: &[f64]) -> (f64, Vec<Share>) {
+        let mut seen = (f64::NEG_INFINITY, Vec::new());
+        self.look(point, |_, height, shares| seen = (height, shares.to_vec()));
+        seen
+    }
+
+    fn write_features(&self, points: &[f64], features: &mut Vec<f64>) {
+        let d = self.dimensions;
+        features.clear();
+        for x in points.chunks_exact(d) {
+            features.push(1.0);
+            features.extend(x);
+            match self.shape {
+                Shape::Full => (0..d).for_each(|i| features.extend(x[i..].iter().map(|other| x[i] * other))),
+                Shape::Diagonal => features.extend(x.iter().map(|value| value * value)),
+            }
+        }
     }
 
     fn n_features(&self) -> usize {
@@ -191,24 +246,6 @@ impl Normals {
             Shape::Full => packed_len(self.dimensions),
             Shape::Diagonal => self.dimensions,
         }
-    }
-
-    /// `φ_k · T(x)` for each point and component.
-    fn ln_terms(&self, points: &[f64], out: &mut Vec<f64>) {
-        let (d, f) = (self.dimensions, self.n_features());
-        let n = points.len() / d;
-        let mut features = Vec::with_capacity(n * f);
-        for x in points.chunks_exact(d) {
-            features.push(1.0);
-            features.extend(x);
-            match self.shape {
-                Shape::Full => (0..d).for_each(|i| features.extend(x[i..].iter().map(|other| x[i] * other))),
-                Shape::Diagonal => features.extend(x.iter().map(|value| value * value)),
-            }
-        }
-        out.clear();
-        out.resize(n * (self.parameters.len() / f), 0.0);
-        rows_times_parameters(&features, &self.parameters, f, out);
     }
 
     /// `(Σ w_k Λ_k)⁻¹ Σ w_k Λ_k μ_k`: where the components would meet if they had these weights.
@@ -233,27 +270,6 @@ impl Normals {
         }
     }
 
-    /// The components that count at a point, with their shares.
-    pub(super) fn shares(&self, point: &[f64]) -> Vec<(usize, f64)> {
-        self.shares_of_many(point).pop().map_or_else(Vec::new, |(_, shares)| shares)
-    }
-
-    /// Log density and [`Normals::shares`] at each of many points.
-    pub(super) fn shares_of_many(&self, points: &[f64]) -> Vec<(f64, Vec<(usize, f64)>)> {
-        let k = self.parameters.len() / self.n_features();
-        let mut found = Vec::with_capacity(points.len() / self.dimensions);
-        let mut terms = Vec::new();
-        for chunk in points.chunks(POINTS_AT_ONCE * self.dimensions) {
-            self.ln_terms(chunk, &mut terms);
-            found.extend(terms.chunks_exact(k).map(|terms| {
-                let total = log_sum_exp(terms);
-                let shares = terms.iter().enumerate().filter(|(_, term)| **term - total > NEGLIGIBLE.ln());
-                (total, shares.map(|(k, term)| (k, (term - total).exp())).collect())
-            }));
-        }
-        found
-    }
-
     /// How far two points are from each other, in standard deviations of a component.
     pub(super) fn distance(&self, of: usize, a: &[f64], b: &[f64]) -> f64 {
         let len = self.precision_len();
@@ -263,28 +279,80 @@ impl Normals {
         away.iter().zip(&product).map(|(a, p)| a * p).sum::<f64>().max(0.0).sqrt()
     }
 
-    /// Gradient of the log density, and the Hessian of the density over the density, row after row.
-    pub(super) fn curvature(&self, point: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    /// Gradient and, row after row, Hessian of the log density at a point with these shares.
+    pub(super) fn curvature(&self, point: &[f64], shares: &[Share]) -> (Vec<f64>, Vec<f64>) {
         let (d, len) = (self.dimensions, self.precision_len());
         let (mut gradient, mut hessian) = (vec![0.0; d], vec![0.0; d * d]);
-        let mut slope = vec![0.0; d];
-        for (k, share) in self.shares(point) {
+        let (mut slope, mut away) = (vec![0.0; d], vec![0.0; d]);
+        let mut mixed = vec![0.0; len];
+        for (k, share) in shares {
             let precision = &self.precisions[k * len..][..len];
-            let away: Vec<f64> = self.mean(k).iter().zip(point).map(|(m, x)| m - x).collect();
+            away.iter_mut().zip(self.mean(*k).iter().zip(point)).for_each(|(a, (m, x))| *a = m - x);
             self.multiply(precision, &away, &mut slope);
-            add_scaled(share, &slope, &mut gradient);
+            add_scaled(*share, &slope, &mut gradient);
+            add_scaled(*share, precision, &mut mixed);
             for i in 0..d {
-                for j in 0..d {
-                    let entry = match self.shape {
-                        Shape::Full => precision[row_start(d, i.min(j)) + i.abs_diff(j)],
-                        Shape::Diagonal if i == j => precision[i],
-                        Shape::Diagonal => 0.0,
-                    };
-                    hessian[i * d + j] += share * (slope[i] * slope[j] - entry);
-                }
+                add_scaled(share * slope[i], &slope[i..], &mut hessian[i * d + i..][..d - i]);
+            }
+        }
+        for i in 0..d {
+            for j in i..d {
+                let entry = match self.shape {
+                    Shape::Full => mixed[row_start(d, i) + j - i],
+                    Shape::Diagonal if i == j => mixed[i],
+                    Shape::Diagonal => 0.0,
+                };
+                hessian[i * d + j] -= entry + gradient[i] * gradient[j];
+                hessian[j * d + i] = hessian[i * d + j];
             }
         }
         (gradient, hessian)
+    }
+}
+
+/// Computes what the bounds do not rule out: the shares of the components that count, and the log density.
+struct Decide<'a> {
+    normals: &'a Normals,
+    features: &'a [f64],
+    bounds: &'a [f32],
+    shares: &'a mut Vec<Share>,
+}
+
+impl WithSimd for Decide<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> f64 {
+        let Self { normals, features, bounds, shares } = self;
+        let (f, k) = (features.len(), normals.parameters.len() / features.len());
+        let first = first_of_largest(&bounds[..k]);
+        let mut best = dot(simd, &normals.parameters[first * f..][..f], features);
+        shares.clear();
+        shares.push((first, best));
+        for (group, bounds) in bounds.as_chunks::<TOGETHER>().0.iter().enumerate() {
+            let cut = (best + NEGLIGIBLE) as f32;
+            if bounds.iter().fold(true, |none, bound| none & (*bound < cut)) {
+                continue;
+            }
+            for (ix, bound) in bounds.iter().enumerate() {
+                let ix = group * TOGETHER + ix;
+                // What is not a number rules nothing out.
+                if *bound < cut || ix == first || ix >= k {
+                    continue;
+                }
+                let term = dot(simd, &normals.parameters[ix * f..][..f], features);
+                shares.push((ix, term));
+                best = best.max(term);
+            }
+        }
+        shares.retain(|(_, term)| *term > best + NEGLIGIBLE);
+        let mut sum = 0.0;
+        for (_, term) in shares.iter_mut() {
+            *term = (*term - best).exp();
+            sum += *term;
+        }
+        shares.iter_mut().for_each(|(_, share)| *share /= sum);
+        best + sum.ln()
     }
 }
 

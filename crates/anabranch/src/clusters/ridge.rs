@@ -6,205 +6,219 @@
 //! ```
 //!
 //! All peaks and saddles of two normals lie on their ridge (Ray and Lindsay 2005), so that the lowest density on it is that of
-//! the pass between them. Where other components have a say at that place, Newton's steps lead from it to the pass of the
-//! whole mixture.
+//! the pass between them. Other components lift the pass of the whole mixture a little above that. Near a peak Newton's steps take
+//! the place of steps that have grown short.
 
-use faer::linalg::solvers::Solve;
-use faer::{Col, MatRef};
-
-use super::normals::Normals;
+use super::normals::{Normals, Share};
+use crate::math::cholesky;
 
 /// Steps uphill at most: what has not arrived by then is joined to its peak by a ridge.
-const STEPS: usize = 40;
+const STEPS: usize = 60;
 /// A step shorter than this many standard deviations has arrived.
-const ARRIVED: f64 = 1e-3;
+const ARRIVED: f64 = 1e-5;
 /// Peaks closer than this many standard deviations are one.
 const SAME_PEAK: f64 = 0.1;
+/// Peaks whose log densities differ by more are not.
+const SAME_HEIGHT: f64 = 0.05;
 /// Steps are lengthened while they lead up, since they grow short on flat ground.
-const LONGER: f64 = 1.5;
+const LONGER: f64 = 2.0;
 /// A step is lengthened at most this many times.
-const LONGEST: f64 = 16.0;
-
-/// A step that was lengthened goes at most this many standard deviations: a longer one could cross a valley.
+const LONGEST: f64 = 1e4;
+/// A step that was lengthened, or one of Newton's, goes at most this many standard deviations: a longer one could cross a
+/// valley.
 const FARTHEST: f64 = 0.3;
 
-/// Where a component's rows lead uphill.
+/// A peak.
 #[derive(Clone, Debug)]
 pub(super) struct Top {
     /// Log density there.
     pub(super) height: f64,
     /// The first component, from the highest peak down, that leads to the same place.
     pub(super) first: usize,
+    pub(super) place: Vec<f64>,
+    /// The component with the largest share of the density there.
+    pub(super) strongest: usize,
+}
+
+impl Top {
+    /// Whether two are the same place.
+    pub(super) fn is(&self, normals: &Normals, other: &Self) -> bool {
+        let apart = |by: usize| normals.distance(by, &self.place, &other.place);
+        (self.height - other.height).abs() < SAME_HEIGHT
+            && apart(self.strongest) < SAME_PEAK
+            && apart(other.strongest) < SAME_PEAK
+    }
 }
 
 /// The peak uphill of each mean.
 pub(super) fn tops(normals: &Normals) -> Vec<Top> {
-    let (d, k) = (normals.dimensions(), normals.heights().len());
-    let mut places: Vec<Vec<f64>> = (0..k).map(|ix| normals.mean(ix).to_vec()).collect();
-    let mut heights = normals.heights().to_vec();
-    let mut strides: Vec<f64> = vec![1.0; k];
-    // Where a plain step would have led: a longer one that leads down is taken back to it.
-    let mut plain = places.clone();
-    let mut climbing: Vec<usize> = (0..k).collect();
-    for step in 0..STEPS {
-        let points: Vec<f64> = climbing.iter().flat_map(|ix| places[*ix].iter().copied()).collect();
-        let found = normals.shares_of_many(&points);
-        let mut on = Vec::new();
-        for (ix, (height, shares)) in climbing.into_iter().zip(found) {
-            if step > 0 && height < heights[ix] {
-                places[ix].clone_from(&plain[ix]);
-                strides[ix] = 1.0;
-                on.push(ix);
-                continue;
+    let k = normals.heights().len();
+    let mut tops = uphill(normals, (0..k).map(|ix| normals.mean(ix).to_vec()).collect());
+    let mut order: Vec<usize> = (0..k).collect();
+    order.sort_by(|a, b| tops[*b].height.total_cmp(&tops[*a].height).then(a.cmp(b)));
+    let mut firsts: Vec<usize> = Vec::new();
+    for ix in order {
+        let near =
+            firsts.iter().rev().take_while(|first| tops[**first].height - tops[ix].height < SAME_HEIGHT);
+        let same = near.copied().filter(|first| tops[*first].is(normals, &tops[ix])).last();
+        match same {
+            Some(first) => (tops[ix].first, tops[ix].height) = (first, tops[first].height),
+            None => {
+                tops[ix].first = ix;
+                firsts.push(ix);
             }
-            heights[ix] = height;
-            let mut next = vec![0.0; d];
-            normals.meeting(&shares, &mut next);
-            let strongest = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(ix, |share| share.0);
-            let length = normals.distance(strongest, &next, &places[ix]);
+        }
+    }
+    tops
+}
+
+/// The peaks uphill of some places.
+pub(super) fn uphill(normals: &Normals, from: Vec<Vec<f64>>) -> Vec<Top> {
+    let d = normals.dimensions();
+    let top = |place| Top { height: f64::NEG_INFINITY, first: 0, place, strongest: 0 };
+    let mut tops: Vec<Top> = from.into_iter().map(top).collect();
+    let mut strides: Vec<f64> = vec![1.0; tops.len()];
+    // Where a plain step would have led: one that leads down is taken back to it.
+    let mut plain: Vec<Vec<f64>> = tops.iter().map(|top| top.place.clone()).collect();
+    let mut ahead = plain.clone();
+    let mut climbing: Vec<usize> = (0..tops.len()).collect();
+    for _ in 0..STEPS {
+        let points: Vec<f64> = climbing.iter().flat_map(|ix| ahead[*ix].iter().copied()).collect();
+        let mut on = Vec::new();
+        normals.look(&points, |at, height, shares| {
+            let ix = climbing[at];
+            if height < tops[ix].height {
+                // Plain steps never lead down: what seems to is rounding.
+                if ahead[ix] != plain[ix] {
+                    ahead[ix].clone_from(&plain[ix]);
+                    strides[ix] = 1.0;
+                    on.push(ix);
+                }
+                return;
+            }
+            let strongest = strongest(shares);
+            tops[ix] = Top { height, first: 0, place: ahead[ix].clone(), strongest };
+            let from = &tops[ix].place;
+            normals.meeting(shares, &mut plain[ix]);
+            let (gradient, hessian) = normals.curvature(from, shares);
+            let newton = down_the_bowl(d, &gradient, &hessian);
+            if let Some(step) = newton {
+                ahead[ix].iter_mut().zip(from.iter().zip(&step)).for_each(|(to, (x, s))| *to = x + s);
+                let length = normals.distance(strongest, &ahead[ix], from);
+                if length > ARRIVED {
+                    let part = (FARTHEST / length).min(1.0);
+                    ahead[ix]
+                        .iter_mut()
+                        .zip(from.iter().zip(&step))
+                        .for_each(|(to, (x, s))| *to = x + part * s);
+                    on.push(ix);
+                }
+                return;
+            }
+            let length = normals.distance(strongest, &plain[ix], from);
             if length > ARRIVED {
                 let stride = strides[ix].min(FARTHEST / length).max(1.0);
-                let ahead = places[ix].iter().zip(&next).map(|(from, to)| from + stride * (to - from));
-                places[ix] = ahead.collect();
-                plain[ix] = next;
+                ahead[ix]
+                    .iter_mut()
+                    .zip(from.iter().zip(&plain[ix]))
+                    .for_each(|(to, (x, p))| *to = x + stride * (p - x));
                 strides[ix] = (LONGER * stride).min(LONGEST);
                 on.push(ix);
             }
-        }
+        });
         climbing = on;
         if climbing.is_empty() {
             break;
         }
     }
-    gathered(normals, &places, &heights)
+    tops
 }
 
-/// Peaks at the same place are one, named by the first component that leads there.
-fn gathered(normals: &Normals, places: &[Vec<f64>], heights: &[f64]) -> Vec<Top> {
-    let mut order: Vec<usize> = (0..places.len()).collect();
-    order.sort_by(|a, b| heights[*b].total_cmp(&heights[*a]).then(a.cmp(b)));
-    let mut firsts: Vec<usize> = Vec::new();
-    let mut first_of = vec![0; places.len()];
-    for ix in order {
-        let same = |first: &usize| {
-            let apart = |by: usize| normals.distance(by, &places[ix], &places[*first]);
-            apart(ix) < SAME_PEAK && apart(*first) < SAME_PEAK
-        };
-        first_of[ix] = firsts.iter().copied().find(|first| same(first)).unwrap_or_else(|| {
-            firsts.push(ix);
-            ix
-        });
-    }
-    first_of.iter().map(|first| Top { height: heights[*first], first: *first }).collect()
+pub(super) fn strongest(shares: &[Share]) -> usize {
+    shares.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |share| share.0)
 }
 
-/// Places on a ridge that are looked at first, as log a/(1−a).
-const FIRST: [f64; 3] = [-1.5, 0.0, 1.5];
-/// Places that are looked at where it matters: of a narrow and a wide component most of the ridge lies near one end.
-const CLOSER: [f64; 9] = [-7.0, -5.0, -3.0, -1.5, 0.0, 1.5, 3.0, 5.0, 7.0];
+/// Newton's step where the log density is curved like that of one peak.
+fn down_the_bowl(d: usize, gradient: &[f64], hessian: &[f64]) -> Option<Vec<f64>> {
+    let bowl: Vec<f64> =
+        (0..d).flat_map(|i| hessian[i * d + i..(i + 1) * d].iter().map(|value| -value)).collect();
+    let mut factor = vec![0.0; bowl.len()];
+    cholesky::factor(d, &bowl, &mut factor)?;
+    let mut step = gradient.to_vec();
+    cholesky::solve_lower(d, &factor, &mut step);
+    cholesky::solve_upper(d, &factor, &mut step);
+    Some(step)
+}
+
+/// Places on a ridge, as log a/(1−a): of a narrow and a wide component most of the ridge lies near one end.
+const PLACES: [f64; 6] = [-5.0, -2.7, -0.9, 0.9, 2.7, 5.0];
 /// Places between the two beside the lowest.
-const CLOSEST: usize = 7;
-/// How often the places close in on the lowest, each time to a quarter.
-const ROUNDS: usize = 2;
-/// Below this share of all others at the lowest place, the ridge of two is that of all.
-const OTHERS: f64 = 0.01;
-/// What Newton's steps may find below the lowest place that was looked at: the lowest lies between two places.
-const BETWEEN: f64 = 0.1;
-/// Columns up to which Newton's steps cost nothing and are always made.
-const FEW_COLUMNS: usize = 3;
-/// Newton's steps at most.
-const NEWTON: usize = 8;
-/// Columns beyond which no steps are made: they cost the third power.
-const NEWTON_COLUMNS: usize = 64;
+const BETWEEN: usize = 6;
+/// How far beyond the outermost place the lowest may be.
+const BEYOND: f64 = 2.5;
 
-/// Bounds from above on the passes of pairs: the lowest of a few places on each ridge.
+/// Bounds from above on the passes of pairs: their means, and the middle of each ridge.
 pub(super) fn bounds(normals: &Normals, pairs: &[(usize, usize)]) -> Vec<f64> {
     let d = normals.dimensions();
-    let mut points = vec![0.0; pairs.len() * FIRST.len() * d];
-    let places = pairs.iter().flat_map(|pair| FIRST.iter().map(move |u| (*pair, *u)));
-    for ((pair, u), point) in places.zip(points.chunks_exact_mut(d)) {
-        on_ridge(normals, pair, u, point);
+    let mut points = vec![0.0; pairs.len() * d];
+    for (pair, point) in pairs.iter().zip(points.chunks_exact_mut(d)) {
+        on_ridge(normals, *pair, 0.0, point);
     }
-    let heights = normals.ln_densities(&points);
-    let lowest = |chunk: &[f64]| chunk.iter().copied().fold(f64::INFINITY, f64::min);
-    let ends = |(i, j): &(usize, usize)| normals.heights()[*i].min(normals.heights()[*j]);
-    pairs
-        .iter()
-        .zip(heights.chunks_exact(FIRST.len()))
-        .map(|(pair, all)| lowest(all).min(ends(pair)))
-        .collect()
+    let mut bounds: Vec<f64> = pairs.iter().map(|pair| lower_end(normals, *pair)).collect();
+    normals.look(&points, |at, height, _| bounds[at] = bounds[at].min(height));
+    bounds
 }
 
-/// The log density of the pass between two components, whose peaks have these heights.
-pub(super) fn pass(normals: &Normals, pair: (usize, usize), peaks: (f64, f64)) -> f64 {
+fn lower_end(normals: &Normals, (i, j): (usize, usize)) -> f64 {
+    normals.heights()[i].min(normals.heights()[j])
+}
+
+/// The lowest place of a ridge among some that were looked at.
+#[derive(Clone, Debug)]
+pub(super) struct Lowest {
+    /// Log density there.
+    pub(super) height: f64,
+    /// Where it is, as log a/(1−a), and the two places beside it.
+    at: f64,
+    beside: (f64, f64),
+}
+
+/// A first look along the ridge of a pair.
+pub(super) fn first_look(normals: &Normals, pair: (usize, usize)) -> Lowest {
+    lowest(normals, pair, &PLACES, (PLACES[0] - BEYOND, PLACES[PLACES.len() - 1] + BEYOND))
+}
+
+/// The lowest of these places, which ascend between two others.
+fn lowest(normals: &Normals, pair: (usize, usize), places: &[f64], ends: (f64, f64)) -> Lowest {
     let d = normals.dimensions();
-    let look = |places: &[f64]| {
-        let mut points = vec![0.0; places.len() * d];
-        for (u, point) in places.iter().zip(points.chunks_exact_mut(d)) {
-            on_ridge(normals, pair, *u, point);
+    let mut points = vec![0.0; places.len() * d];
+    for (u, point) in places.iter().zip(points.chunks_exact_mut(d)) {
+        on_ridge(normals, pair, *u, point);
+    }
+    let mut found = Lowest { height: f64::INFINITY, at: 0.0, beside: ends };
+    normals.look(&points, |ix, height, _| {
+        if height < found.height {
+            let left = ix.checked_sub(1).map_or(ends.0, |ix| places[ix]);
+            let right = places.get(ix + 1).copied().unwrap_or(ends.1);
+            found = Lowest { height, at: places[ix], beside: (left, right) };
         }
-        let heights = normals.ln_densities(&points);
-        let lowest = (0..places.len()).min_by(|a, b| heights[*a].total_cmp(&heights[*b])).unwrap_or(0);
-        (lowest, heights[lowest], points[lowest * d..][..d].to_vec())
-    };
-    let (at, mut lowest, mut point) = look(&CLOSER);
-    let step = |ix: usize| CLOSER.get(ix).copied();
-    let mut left = at.checked_sub(1).and_then(step).unwrap_or(CLOSER[at] - 2.0);
-    let mut right = step(at + 1).unwrap_or(CLOSER[at] + 2.0);
-    for _ in 0..ROUNDS {
-        let width = (right - left) / (CLOSEST + 1) as f64;
-        let between: Vec<f64> = (1..=CLOSEST).map(|ix| left + width * ix as f64).collect();
-        let (at, height, nearer) = look(&between);
-        if height < lowest {
-            (lowest, point) = (height, nearer);
-        }
-        (left, right) = (between[at] - width, between[at] + width);
-    }
-    let (i, j) = pair;
-    let end = normals.heights()[i].min(normals.heights()[j]);
-    // A ridge that falls towards its end has no pass of its own: the way from the end up is the peak's.
-    if end <= lowest {
-        return end;
-    }
-    let ours: f64 = normals.shares(&point).iter().filter(|s| s.0 == i || s.0 == j).map(|s| s.1).sum();
-    if d > FEW_COLUMNS && (1.0 - ours < OTHERS || d > NEWTON_COLUMNS) {
-        return lowest;
-    }
-    match stationary(normals, &point) {
-        Some(height) if height >= lowest - BETWEEN && height <= peaks.0.min(peaks.1) => height,
-        _ => lowest,
-    }
+    });
+    found
 }
 
-fn on_ridge(normals: &Normals, (i, j): (usize, usize), u: f64, out: &mut [f64]) {
+/// The log density of the pass between two components, from a first look along their ridge.
+pub(super) fn pass(normals: &Normals, pair: (usize, usize), found: &Lowest) -> f64 {
+    let (left, right) = found.beside;
+    let half = |from: f64, to: f64| {
+        (1..=BETWEEN / 2).map(move |ix| from + (to - from) * ix as f64 / (BETWEEN / 2 + 1) as f64)
+    };
+    let places: Vec<f64> = half(left, found.at).chain(half(found.at, right)).collect();
+    let nearer = lowest(normals, pair, &places, found.beside);
+    // A ridge that falls towards its end has no pass of its own: the way from the end up is the peak's.
+    nearer.height.min(found.height).min(lower_end(normals, pair))
+}
+
+pub(super) fn on_ridge(normals: &Normals, (i, j): (usize, usize), u: f64, out: &mut [f64]) {
     let a = 1.0 / (1.0 + (-u).exp());
     normals.meeting(&[(i, 1.0 - a), (j, a)], out);
-}
-
-/// The log density of a place without slope near `from`, by Newton's steps of at most one standard deviation.
-fn stationary(normals: &Normals, from: &[f64]) -> Option<f64> {
-    let d = from.len();
-    let mut point = from.to_vec();
-    for _ in 0..NEWTON {
-        let (gradient, hessian) = normals.curvature(&point);
-        let matrix = MatRef::from_row_major_slice(&hessian, d, d);
-        let right = Col::from_fn(d, |ix| -gradient[ix]);
-        let step = matrix.partial_piv_lu().solve(&right);
-        let step: Vec<f64> = (0..d).map(|ix| step[ix]).collect();
-        if !step.iter().all(|value| value.is_finite()) {
-            return None;
-        }
-        let ahead: Vec<f64> = point.iter().zip(&step).map(|(x, s)| x + s).collect();
-        let strongest = normals.shares(&point).into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?.0;
-        let length = normals.distance(strongest, &ahead, &point);
-        if length > 1.0 {
-            point.iter_mut().zip(&step).for_each(|(x, s)| *x += s / length);
-            continue;
-        }
-        point = ahead;
-        if length < ARRIVED * ARRIVED {
-            return normals.ln_densities(&point).first().copied();
-        }
-    }
-    None
 }

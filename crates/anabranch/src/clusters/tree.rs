@@ -11,7 +11,8 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::normals::Normals;
-use super::ridge::{self, Top};
+use super::ridge::{self, Lowest};
+use super::saddles::{self, Saddle};
 use super::union::Groups;
 use crate::diagnose::neighbours::{nearest, neighbours};
 use crate::diagnose::overlap::overlap;
@@ -77,18 +78,6 @@ pub struct Tree {
     pub leaves: Vec<Leaf>,
     /// How they join.
     pub joins: Vec<Join>,
-    /// All pairs of neighbours that were looked at.
-    #[serde(skip)]
-    ways: Vec<Way>,
-}
-
-/// A pair of neighbours, and how much connects them.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Way {
-    pub(super) left: usize,
-    pub(super) right: usize,
-    /// Rows of the smaller one, times the pass over the lower of the two.
-    pub(super) rows: f64,
 }
 
 impl Tree {
@@ -104,11 +93,6 @@ impl Tree {
         }
     }
 
-    /// All pairs of neighbours that were looked at.
-    pub(super) fn ways(&self) -> &[Way] {
-        &self.ways
-    }
-
     /// Rows of all leaves.
     pub fn rows(&self) -> f64 {
         self.leaves.iter().map(|leaf| leaf.rows).sum()
@@ -119,7 +103,14 @@ impl Tree {
 struct Candidate {
     height: f64,
     pair: (usize, usize),
-    exact: bool,
+    known: Known,
+}
+
+/// How closely a ridge was looked at: what is known of its pass is lower each time.
+enum Known {
+    Bound,
+    Looked(Lowest),
+    Pass,
 }
 
 impl Ord for Candidate {
@@ -144,23 +135,24 @@ impl Eq for Candidate {}
 
 fn of_density<F: Family, P: Process>(posterior: &Posterior<F, P>, live: &[usize], normals: &Normals) -> Tree {
     let tops = ridge::tops(normals);
+    let place = places(posterior.components().len(), live);
+    let ridge_cost = (normals.dimensions() as f64).powi(3) * 6.0 * live.len().max(1) as f64;
+    let mut most = ((OPERATIONS / ridge_cost) as usize).clamp(2, NEAR);
+    let mut near = neighbours(posterior);
     let mut joined = Joining::new(live.len());
+    let mut candidates = pairs(live, &place, &near, most, |a, b| tops[a].first != tops[b].first);
     for (ix, top) in tops.iter().enumerate() {
         if top.first != ix {
             joined.join(ix, top.first, normals.heights()[ix].min(normals.heights()[top.first]), true);
         }
     }
-    let place = places(posterior.components().len(), live);
-    let ridge_cost = (normals.dimensions() as f64).powi(3) * 6.0 * live.len().max(1) as f64;
-    let most = ((OPERATIONS / ridge_cost) as usize).clamp(2, NEAR);
-    let mut near = neighbours(posterior);
-    let mut most = most;
-    while joined.groups.len() > 1 {
-        let candidates = pairs(live, &place, &near, most, &mut joined.groups);
-        if candidates.is_empty() {
-            break;
+    if normals.dimensions() <= saddles::MOST_COLUMNS {
+        for Saddle { pair: (a, b), height } in saddles::saddles(normals, &tops, &candidates) {
+            joined.join(a, b, height, false);
         }
-        joined.connect(normals, &tops, &candidates);
+    }
+    while joined.groups.len() > 1 && !candidates.is_empty() {
+        joined.connect(normals, &candidates);
         // What is left lies too far apart to be neighbours: the nearest outside of each group, those of each group first that
         // are nearest.
         let group: Vec<Option<usize>> =
@@ -168,6 +160,7 @@ fn of_density<F: Family, P: Process>(posterior: &Posterior<F, P>, live: &[usize]
         near = nearest(posterior, 1, |a, b| group[a] != group[b]);
         near = bridges(normals, live, &place, &near, &mut joined.groups);
         most = BRIDGES;
+        candidates = pairs(live, &place, &near, most, |a, b| joined.groups.find(a) != joined.groups.find(b));
     }
     let highest = tops.iter().map(|top| top.height).fold(f64::NEG_INFINITY, f64::max);
     let leaf = |ix: usize| Leaf {
@@ -219,12 +212,12 @@ fn pairs(
     place: &[Option<usize>],
     near: &[Vec<usize>],
     most: usize,
-    groups: &mut Groups,
+    mut apart: impl FnMut(usize, usize) -> bool,
 ) -> Vec<(usize, usize)> {
     let mut pairs = Vec::new();
     for (leaf, ix) in live.iter().enumerate() {
         for other in near[*ix].iter().take(most).filter_map(|other| place[*other]) {
-            if groups.find(leaf) != groups.find(other) {
+            if apart(leaf, other) {
                 pairs.push((leaf.min(other), leaf.max(other)));
             }
         }
@@ -238,13 +231,11 @@ fn pairs(
 struct Joining {
     groups: Groups,
     joins: Vec<Join>,
-    /// Pairs with the log of the pass over the lower of their heights.
-    ways: Vec<((usize, usize), f64)>,
 }
 
 impl Joining {
     fn new(n_leaves: usize) -> Self {
-        Self { groups: Groups::new(n_leaves), joins: Vec::new(), ways: Vec::new() }
+        Self { groups: Groups::new(n_leaves), joins: Vec::new() }
     }
 
     fn join(&mut self, left: usize, right: usize, height: f64, slope: bool) {
@@ -254,23 +245,29 @@ impl Joining {
     }
 
     /// Joins over the highest passes of these pairs.
-    fn connect(&mut self, normals: &Normals, tops: &[Top], pairs: &[(usize, usize)]) {
-        let bounds = ridge::bounds(normals, pairs);
-        let lower = |(i, j): &(usize, usize)| normals.heights()[*i].min(normals.heights()[*j]);
-        self.ways.extend(pairs.iter().zip(&bounds).map(|(pair, bound)| (*pair, bound - lower(pair))));
+    fn connect(&mut self, normals: &Normals, pairs: &[(usize, usize)]) {
         let candidate =
-            |(pair, height): (&(usize, usize), f64)| Candidate { height, pair: *pair, exact: false };
+            |(pair, height): (&(usize, usize), f64)| Candidate { height, pair: *pair, known: Known::Bound };
+        let bounds = ridge::bounds(normals, pairs);
         let mut waiting: BinaryHeap<Candidate> = pairs.iter().zip(bounds).map(candidate).collect();
-        while let Some(Candidate { height, pair, exact }) = waiting.pop() {
+        while let Some(Candidate { height, pair, known }) = waiting.pop() {
             if self.groups.find(pair.0) == self.groups.find(pair.1) {
                 continue;
             }
-            if exact {
-                self.join(pair.0, pair.1, height, false);
-                continue;
-            }
-            let peaks = (tops[pair.0].height, tops[pair.1].height);
-            waiting.push(Candidate { height: ridge::pass(normals, pair, peaks), pair, exact: true });
+            waiting.push(match known {
+                Known::Bound => {
+                    let found = ridge::first_look(normals, pair);
+                    Candidate { height: height.min(found.height), pair, known: Known::Looked(found) }
+                }
+                Known::Looked(found) => {
+                    let pass = ridge::pass(normals, pair, &found);
+                    Candidate { height: height.min(pass), pair, known: Known::Pass }
+                }
+                Known::Pass => {
+                    self.join(pair.0, pair.1, height, false);
+                    continue;
+                }
+            });
         }
     }
 
@@ -281,12 +278,7 @@ impl Joining {
             self.join(0, leaf, f64::NEG_INFINITY, false);
         }
         self.joins.sort_by(|a, b| b.slope.cmp(&a.slope).then(b.height.total_cmp(&a.height)));
-        let ways = self.ways.iter().map(|((left, right), ln_part)| Way {
-            left: *left,
-            right: *right,
-            rows: leaves[*left].rows.min(leaves[*right].rows) * ln_part.min(0.0).exp(),
-        });
-        Tree { measure, ways: ways.collect(), leaves, joins: self.joins }
+        Tree { measure, leaves, joins: self.joins }
     }
 }
 
@@ -308,7 +300,6 @@ fn of_overlap<F: Family, P: Process>(posterior: &Posterior<F, P>, live: &[usize]
     passes.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
     let mut joined = Joining::new(live.len());
     for (height, a, b) in passes {
-        joined.ways.push(((a, b), height));
         joined.join(a, b, height, false);
     }
     let leaf = |ix: &usize| Leaf { component: components[*ix].id(), rows: rows(*ix), height: 0.0, peak: 0.0 };

@@ -274,6 +274,7 @@ impl Family for Gaussian {
                 frame,
                 mean: mean.to_vec(),
                 factor: factor.to_vec(),
+                whitening: cholesky::whitening(d, factor),
                 widening,
                 density,
                 kappa: posterior.kappa,
@@ -442,6 +443,7 @@ struct GaussianPredictive {
     frame: Frame,
     mean: Vec<f64>,
     factor: Vec<f64>,
+    whitening: Vec<f64>,
     widening: f64,
     density: StudentT,
     kappa: f64,
@@ -454,11 +456,10 @@ impl GaussianPredictive {
     /// `(x − m)ᵀ Ψ⁻¹ (x − m)` of a row of the frame.
     fn squared_distance(&self, framed: &[f64]) -> f64 {
         let d = self.mean.len();
-        with_scratch(d, |centred| {
+        with_scratch(cholesky::whole(d), |centred| {
             let offsets = framed.iter().zip(&self.mean);
             centred.iter_mut().zip(offsets).for_each(|(out, (value, mean))| *out = value - mean);
-            cholesky::solve_lower(d, &self.factor, centred);
-            centred.iter().map(|v| v * v).sum()
+            cholesky::whitened_square(d, &self.whitening, centred)
         })
     }
 

@@ -4,9 +4,9 @@
 //! log p(x) = log [ Σ_k m_k p(x | component k)  +  α p(x | prior) ] − log (Σ_k m_k + α)
 //! ```
 //!
-//! over the components that the E-step found possible for the row, with their exact predictive densities. Preparing those costs more
-//! than the few rows: the least probable rows, about which later questions are, are all looked at, and of the others one in
-//! [`STRIDE`], which counts for so many.
+//! with exact predictive densities. Preparing those costs more than the few rows: the least probable rows, about which later questions
+//! are, are all looked at, and of the others one in [`STRIDE`], which counts for so many, over the components that the E-step found
+//! possible for it. For the least probable rows all components count: far out, where tails are heavy, it is others that explain a row.
 
 use super::ascent::Ascent;
 use crate::family::Family;
@@ -44,6 +44,8 @@ fn look<F: Family, P: Process>(ascent: &Ascent<'_, F, P>, sorted: &mut [f64], lo
     let new_mass = posterior.process().new_mass(labels());
     let total = new_mass + labels().map(|labels| posterior.process().existing_mass(labels)).sum::<f64>();
     let prior = posterior.nothing().predictive(posterior.family());
+    let ln_masses: Vec<f64> = labels().map(|labels| posterior.process().existing_mass(labels).ln()).collect();
+    let mut terms = Vec::with_capacity(ln_masses.len());
     let mut passed = 0;
     for (row, explained) in ascent.ln_explained().iter().enumerate() {
         let weight = ascent.weight(row) as f32;
@@ -52,8 +54,16 @@ fn look<F: Family, P: Process>(ascent: &Ascent<'_, F, P>, sorted: &mut [f64], lo
         if weight <= 0.0 || (!is_low && passed % STRIDE != 1) {
             continue;
         }
-        let new = new_mass.ln() + prior.ln_density(ascent.batch().row(row));
-        let ln_density = log_sum_exp(&[ascent.ln_density_of_possible(row), new]) - total.ln();
+        let x = ascent.batch().row(row);
+        let known = if is_low {
+            let all = posterior.components().iter().zip(&ln_masses).filter(|(_, mass)| mass.is_finite());
+            terms.clear();
+            terms.extend(all.map(|(c, mass)| mass + c.predictive(posterior.family()).ln_density(x)));
+            log_sum_exp(&terms)
+        } else {
+            ascent.ln_density_of_possible(row)
+        };
+        let ln_density = log_sum_exp(&[known, new_mass.ln() + prior.ln_density(x)]) - total.ln();
         let share = if is_low { 1.0 } else { STRIDE as f32 };
         looked.push((place(ln_density), share * weight));
     }

@@ -125,6 +125,61 @@ pub fn invert_from_factor(dimensions: usize, factor: &mut [f64], row_buffer: &mu
     }
 }
 
+/// Rows of [`whitening`] and what they are multiplied with end in zeros up to a multiple of this: whole vectors.
+const WHOLE: usize = 8;
+
+/// `V = U⁻ᵀ`, its rows one after another up to the diagonal, each filled up to [`whole`] vectors: what [`whitened_square`] takes.
+pub fn whitening(dimensions: usize, factor: &[f64]) -> Vec<f64> {
+    let mut inverse = factor.to_vec();
+    invert_triangle(dimensions, &mut inverse, &mut vec![0.0; dimensions]);
+    let mut rows = Vec::new();
+    for column in 0..dimensions {
+        let start = rows.len();
+        rows.extend((0..=column).map(|row| inverse[row_start(dimensions, row) + column - row]));
+        rows.resize(start + whole(column + 1), 0.0);
+    }
+    rows
+}
+
+/// Numbers that are multiplied for a row of so many.
+pub const fn whole(len: usize) -> usize {
+    len.next_multiple_of(WHOLE)
+}
+
+/// `|V b|² = bᵀ M⁻¹ b` of a `b` that is filled up with zeros to [`whole`] vectors. Each row is a product of its own, so that none waits
+/// for the one before as in [`solve_lower`].
+pub fn whitened_square(dimensions: usize, whitening: &[f64], b: &[f64]) -> f64 {
+    debug_assert_eq!(b.len(), whole(dimensions));
+    Arch::new().dispatch(WhitenedSquare { dimensions, whitening, b })
+}
+
+struct WhitenedSquare<'a> {
+    dimensions: usize,
+    whitening: &'a [f64],
+    b: &'a [f64],
+}
+
+impl WithSimd for WhitenedSquare<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> f64 {
+        let (b, _) = S::as_simd_f64s(self.b);
+        let (mut square, mut rest) = (0.0, self.whitening);
+        for len in 1..=self.dimensions {
+            let (row, below) = rest.split_at(whole(len));
+            let mut sum = simd.splat_f64s(0.0);
+            for (v, b) in S::as_simd_f64s(row).0.iter().zip(b) {
+                sum = simd.mul_add_e_f64s(*v, *b, sum);
+            }
+            let value = simd.reduce_sum_f64s(sum);
+            square += value * value;
+            rest = below;
+        }
+        square
+    }
+}
+
 /// `U ← U⁻¹`, row by row from the bottom: `V_i· = (e_i − Σ_{k>i} u_ik V_k·) / u_ii`.
 fn invert_triangle(dimensions: usize, factor: &mut [f64], row_buffer: &mut [f64]) {
     for row in (0..dimensions).rev() {
@@ -341,6 +396,22 @@ mod tests {
 
     fn entry(dimensions: usize, packed: &[f64], i: usize, j: usize) -> f64 {
         packed[row_start(dimensions, i.min(j)) + i.abs_diff(j)]
+    }
+
+    #[test]
+    fn a_whitened_square_is_that_of_the_solved_row() {
+        for dimensions in [1, 2, 3, 7, 8, 9, 16, 20, 24, 25, 64] {
+            let mut factored = vec![0.0; packed_len(dimensions)];
+            factor(dimensions, &positive_definite(dimensions), &mut factored).unwrap();
+            let b: Vec<f64> = (0..dimensions).map(|i| (i as f64 * 0.9).cos()).collect();
+            let mut solved = b.clone();
+            solve_lower(dimensions, &factored, &mut solved);
+            let expected: f64 = solved.iter().map(|v| v * v).sum();
+            let mut filled = b.clone();
+            filled.resize(whole(dimensions), 0.0);
+            let found = whitened_square(dimensions, &whitening(dimensions, &factored), &filled);
+            assert!((found - expected).abs() < ROUNDING * expected, "{dimensions}: {found}, {expected}");
+        }
     }
 
     #[test]

@@ -36,9 +36,12 @@ const BEND_ROUNDINGS: f64 = 32.0;
 /// panel, all sixteen registers are in use.
 const ROWS: usize = 6;
 
+/// Bounds that are compared at a time.
+pub(crate) const TOGETHER: usize = 8;
+
 /// The bounds of many components.
 #[derive(Debug, Default)]
-pub(super) struct Envelopes {
+pub(crate) struct Envelopes {
     n_features: usize,
     /// Components in a panel.
     width: usize,
@@ -53,15 +56,15 @@ pub(super) struct Envelopes {
 }
 
 /// What one component adds.
-pub(super) struct Member<'a> {
-    pub(super) theta: &'a [f64],
-    pub(super) envelope: Envelope,
-    pub(super) ln_weight: f64,
+pub(crate) struct Member<'a> {
+    pub(crate) theta: &'a [f64],
+    pub(crate) envelope: Envelope,
+    pub(crate) ln_weight: f64,
 }
 
 impl Envelopes {
     /// Narrows the bounds of the components.
-    pub(super) fn new<'a>(n_features: usize, members: impl ExactSizeIterator<Item = Member<'a>>) -> Self {
+    pub(crate) fn new<'a>(n_features: usize, members: impl ExactSizeIterator<Item = Member<'a>>) -> Self {
         let width = Arch::new().dispatch(PanelWidth);
         // Whoever compares bounds takes eight at a time.
         let padded = members.len().next_multiple_of(width.max(8));
@@ -108,18 +111,18 @@ impl Envelopes {
     }
 
     /// Bounds that are written for a row.
-    pub(super) fn padded(&self) -> usize {
+    pub(crate) fn padded(&self) -> usize {
         self.constants.len()
     }
 
     /// Numbers of single precision that [`Envelopes::bound`] works in, beside the bounds.
-    pub(super) fn scratch_len(&self, n_rows: usize) -> usize {
+    pub(crate) fn scratch_len(&self, n_rows: usize) -> usize {
         n_rows.next_multiple_of(ROWS) * (self.n_features + 1)
     }
 
     /// Writes a bound from above of `log weight + log density` for each row and component, [`Envelopes::padded`] to a row.
     /// A bound that is not a number says nothing.
-    pub(super) fn bound(&self, features: &[f64], scratch: &mut [f32], out: &mut [f32]) {
+    pub(crate) fn bound(&self, features: &[f64], scratch: &mut [f32], out: &mut [f32]) {
         Arch::new().dispatch(Bound { all: self, features, scratch, out });
     }
 }
@@ -275,6 +278,25 @@ fn ln(x: f32) -> f32 {
     p = p * f + 3.333_333e-1;
     let square = f * f;
     exponent as f32 * std::f32::consts::LN_2 + (f + (p * f * square - 0.5 * square))
+}
+
+/// Where the largest is for the first time.
+#[inline(always)]
+pub(crate) fn first_of_largest(values: &[f32]) -> usize {
+    let mut lanes = [f32::NEG_INFINITY; TOGETHER];
+    let (chunks, tail) = values.as_chunks::<TOGETHER>();
+    for chunk in chunks {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane = if *value > *lane { *value } else { *lane };
+        }
+    }
+    let largest = lanes.iter().chain(tail).copied().fold(f32::NEG_INFINITY, f32::max);
+    for (group, chunk) in chunks.iter().enumerate() {
+        if chunk.iter().fold(false, |any, value| any | (*value == largest)) {
+            return group * TOGETHER + chunk.iter().position(|value| *value == largest).unwrap_or(0);
+        }
+    }
+    chunks.len() * TOGETHER + tail.iter().position(|value| *value == largest).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 mod answer;
 mod component;
-mod envelope;
+pub(crate) mod envelope;
 mod familiarity;
 mod features;
 mod predict;

@@ -16,7 +16,7 @@ use pulp::{Arch, Simd, WithSimd, bytemuck};
 
 use super::Posterior;
 use super::answer::Answer;
-use super::envelope::{Envelopes, Member};
+use super::envelope::{Envelopes, Member, TOGETHER, first_of_largest};
 use crate::batch::Batch;
 use crate::family::{Family, Predictive};
 use crate::identify::ComponentId;
@@ -26,11 +26,8 @@ use crate::process::Process;
 /// Rows that are compared with all components at a time: few enough for every thread to have some.
 const BLOCK: usize = 96;
 
-/// Bounds that are compared at a time.
-const TOGETHER: usize = 8;
-
 /// Components whose terms together are below the best by more than this many nats change no density.
-const NEGLIGIBLE_NATS: f64 = 25.0;
+const NEGLIGIBLE_NATS: f64 = 23.0;
 
 /// Fewer components are all computed.
 const LEAST_COMPONENTS: usize = 4;
@@ -350,23 +347,4 @@ impl WithSimd for Decide<'_, '_> {
 #[inline(always)]
 fn below(value: f64) -> f32 {
     (value - 2.0 * f64::from(f32::EPSILON) * value.abs()) as f32
-}
-
-/// Where the largest is for the first time.
-#[inline(always)]
-fn first_of_largest(values: &[f32]) -> usize {
-    let mut lanes = [f32::NEG_INFINITY; TOGETHER];
-    let (chunks, tail) = values.as_chunks::<TOGETHER>();
-    for chunk in chunks {
-        for (lane, value) in lanes.iter_mut().zip(chunk) {
-            *lane = if *value > *lane { *value } else { *lane };
-        }
-    }
-    let largest = lanes.iter().chain(tail).copied().fold(f32::NEG_INFINITY, f32::max);
-    for (group, chunk) in chunks.iter().enumerate() {
-        if chunk.iter().fold(false, |any, value| any | (*value == largest)) {
-            return group * TOGETHER + chunk.iter().position(|value| *value == largest).unwrap_or(0);
-        }
-    }
-    chunks.len() * TOGETHER + tail.iter().position(|value| *value == largest).unwrap_or(0)
 }

@@ -6,9 +6,14 @@
 //! ```
 //!
 //! Histograms add up, in any order. A density under a model that knows little says little about one that knows more, so that rows
-//! count by the doubling of the data that they came in: those of the last one, and of the one before.
+//! count by the doubling of the data that they came in: those of the last one, and of the one before as far as the last has
+//! fewer.
+//!
+//! ```text
+//! weight of an older row    max(0, 1 − n/o),     n and o rows of the last doubling and of the one before
+//! ```
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -91,35 +96,69 @@ struct Doublings {
 }
 
 /// How probable rows usually are. Cheap to clone.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(from = "Doublings", into = "Doublings")]
-pub struct Tail(Arc<Doublings>);
+pub struct Tail {
+    doublings: Arc<Doublings>,
+    /// Made when it is first asked for.
+    table: Arc<OnceLock<Table>>,
+}
+
+/// Both doublings together: places, ascending, with the weight at each and the weight before it.
+#[derive(Debug)]
+struct Table {
+    places: Vec<(i32, f64, f64)>,
+    total: f64,
+}
+
+impl PartialEq for Tail {
+    fn eq(&self, other: &Self) -> bool {
+        self.doublings == other.doublings
+    }
+}
 
 impl From<Doublings> for Tail {
     fn from(doublings: Doublings) -> Self {
-        Self(Arc::new(doublings))
+        Self { doublings: Arc::new(doublings), table: Arc::default() }
     }
 }
 
 impl From<Tail> for Doublings {
     fn from(tail: Tail) -> Self {
-        Arc::unwrap_or_clone(tail.0)
+        Arc::unwrap_or_clone(tail.doublings)
     }
 }
 
 impl Tail {
     /// True when no row has told.
     pub fn is_empty(&self) -> bool {
-        self.0.older.is_empty() && self.0.newer.is_empty()
+        self.doublings.older.is_empty() && self.doublings.newer.is_empty()
     }
 
     /// Weight of the rows that count.
     pub fn mass(&self) -> f64 {
-        self.parts().map(|(_, weight)| weight).sum()
+        let Doublings { older, newer, .. } = &*self.doublings;
+        self.weight_of_older() * weight(older) + weight(newer)
     }
 
-    fn parts(&self) -> impl Iterator<Item = (i32, f64)> {
-        self.0.older.iter().chain(&self.0.newer).copied()
+    fn weight_of_older(&self) -> f64 {
+        let older = weight(&self.doublings.older);
+        if older > 0.0 { (1.0 - weight(&self.doublings.newer) / older).max(0.0) } else { 0.0 }
+    }
+
+    fn table(&self) -> &Table {
+        self.table.get_or_init(|| {
+            let mut total = 0.0;
+            let with_sum = |(place, weight): (i32, f64)| {
+                total += weight;
+                (place, weight, total - weight)
+            };
+            let share = self.weight_of_older();
+            let older: Vec<_> = self.doublings.older.iter().map(|(place, w)| (*place, share * w)).collect();
+            let both = sum(&older, self.doublings.newer.iter().copied());
+            let places = both.into_iter().map(with_sum).collect();
+            Table { places, total }
+        })
     }
 
     /// The share of ordinary rows that are as unlikely or more.
@@ -130,16 +169,16 @@ impl Tail {
     /// ```
     pub fn share_below(&self, ln_density: f64) -> f64 {
         let at = place(ln_density);
-        let (mut below, mut total) = (0.0, 0.0);
-        for (place, weight) in self.parts() {
-            total += weight;
-            if place < at {
-                below += weight;
-            } else if place == at {
-                let (from, to) = (edge(place), edge(place + 1));
-                below += weight * ((ln_density - from) / (to - from)).clamp(0.0, 1.0);
+        let Table { places, total } = self.table();
+        let next = places.partition_point(|(place, ..)| *place < at);
+        let below = match places.get(next) {
+            Some((place, weight, before)) if *place == at => {
+                let (from, to) = (edge(*place), edge(place + 1));
+                before + weight * ((ln_density - from) / (to - from)).clamp(0.0, 1.0)
             }
-        }
+            Some((_, _, before)) => *before,
+            None => *total,
+        };
         (1.0 + below) / (1.0 + total)
     }
 
@@ -158,14 +197,15 @@ impl Tail {
         if densities.is_empty() {
             return;
         }
-        let all = Arc::make_mut(&mut self.0);
+        self.table = Arc::default();
+        let all = Arc::make_mut(&mut self.doublings);
         let doubling = if mass >= 2.0 { mass.log2() as u32 } else { 0 };
         if doubling > all.doubling {
             let newer = std::mem::take(&mut all.newer);
             all.older = if doubling == all.doubling + 1 { newer } else { Vec::new() };
             all.doubling = doubling;
         }
-        all.newer = sum(&all.newer, densities);
+        all.newer = sum(&all.newer, densities.iter().map(|(place, weight)| (*place, f64::from(*weight))));
     }
 
     /// False for numbers that no rows have told.
@@ -176,14 +216,18 @@ impl Tail {
                     .iter()
                     .all(|(place, weight)| place.abs() <= LAST && *weight >= 0.0 && weight.is_finite())
         };
-        possible(&self.0.older) && possible(&self.0.newer)
+        possible(&self.doublings.older) && possible(&self.doublings.newer)
     }
 }
 
+fn weight(histogram: &[(i32, f64)]) -> f64 {
+    histogram.iter().map(|(_, weight)| weight).sum()
+}
+
 /// Both histograms together.
-fn sum(one: &[(i32, f64)], other: &[(i32, f32)]) -> Vec<(i32, f64)> {
+fn sum(one: &[(i32, f64)], other: impl ExactSizeIterator<Item = (i32, f64)>) -> Vec<(i32, f64)> {
     let mut all = Vec::with_capacity(one.len() + other.len());
-    let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
+    let (mut one, mut other) = (one.iter().peekable(), other.peekable());
     loop {
         let next = match (one.peek(), other.peek()) {
             (Some((a, _)), Some((b, _))) => *a.min(b),
@@ -192,7 +236,7 @@ fn sum(one: &[(i32, f64)], other: &[(i32, f32)]) -> Vec<(i32, f64)> {
             (None, None) => return all,
         };
         let mine = one.next_if(|(place, _)| *place == next).map_or(0.0, |(_, weight)| *weight);
-        let theirs = other.next_if(|(place, _)| *place == next).map_or(0.0, |(_, weight)| f64::from(*weight));
+        let theirs = other.next_if(|(place, _)| *place == next).map_or(0.0, |(_, weight)| weight);
         all.push((next, mine + theirs));
     }
 }
@@ -217,7 +261,11 @@ mod tests {
             assert!((tail.share_below(at) / share - 1.0).abs() < 0.11, "{share}: {}", tail.share_below(at));
             assert!((tail.quantile(share) - at).abs() < 0.1, "{share}: {}", tail.quantile(share));
         }
-        assert_eq!(tail.share_below(f64::NEG_INFINITY), 1.0 / 10_001.0);
+        // Rows that come later count as well, at places of their own and at others.
+        tail.add(&told(&[-60.0, -50.0, 30.0]), 6.0);
+        assert_eq!(tail.share_below(-55.0), 2.0 / 10_004.0);
+        assert_eq!(tail.share_below(25.0), 10_003.0 / 10_004.0);
+        assert_eq!(tail.share_below(f64::NEG_INFINITY), 1.0 / 10_004.0);
         assert_eq!(tail.share_below(f64::INFINITY), 1.0);
     }
 
@@ -235,11 +283,22 @@ mod tests {
     }
 
     #[test]
-    fn rows_count_until_the_data_have_doubled_twice() {
+    fn rows_count_until_as_many_came_after_the_data_had_doubled() {
         let mut tail = Tail::default();
-        for (mass, left) in [(100.0, 1.0), (127.0, 2.0), (128.0, 3.0), (256.0, 2.0), (5000.0, 1.0)] {
+        // Older rows and newer ones: (0, 1), (0, 2), (2, 1), (2, 2), (2, 3), (3, 1), (0, 1).
+        let steps = [
+            (100.0, 1.0),
+            (127.0, 2.0),
+            (128.0, 2.0),
+            (129.0, 2.0),
+            (130.0, 3.0),
+            (256.0, 3.0),
+            (5000.0, 1.0),
+        ];
+        for (mass, left) in steps {
             tail.add(&told(&[-1.0]), mass);
-            assert_eq!(tail.mass(), left, "at {mass}");
+            assert!((tail.mass() - left).abs() < 1e-12, "at {mass}: {}", tail.mass());
+            assert!((tail.share_below(-9.0) - 1.0 / (1.0 + left)).abs() < 1e-12, "at {mass}");
         }
     }
 
