@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anabranch::batch::Batch;
 use anabranch::central::Fold;
-use anabranch::family::{Conjugate, Gaussian};
+use anabranch::family::Gaussian;
 use anabranch::math::log_sum_exp::log_sum_exp;
 use anabranch::posterior::{Posterior, Predictor};
 use anabranch::process::Dirichlet;
@@ -24,11 +24,11 @@ const ROWS_EACH: usize = 170;
 /// Clusters that overlap a little, with covariances of their own, and rows of them.
 fn clusters(n: usize, d: usize, k: usize) -> (Fold<Gaussian, Dirichlet>, Batch) {
     let rng = &mut Xoshiro256PlusPlus::seed_from_u64(k as u64);
-    let mut normal = |rng: &mut Xoshiro256PlusPlus| -> f64 { StandardNormal.sample(rng) };
+    let normal = |rng: &mut Xoshiro256PlusPlus| -> f64 { StandardNormal.sample(rng) };
     let reach = if d <= 2 { 12.0 } else { 1.5 };
     let centres: Vec<f64> = (0..k * d).map(|_| reach * normal(rng)).collect();
     let shapes: Vec<f64> = (0..k * d * d).map(|_| normal(rng) / (d as f64).sqrt()).collect();
-    let mut row = |rng: &mut Xoshiro256PlusPlus, cluster: usize| -> Vec<f64> {
+    let row = |rng: &mut Xoshiro256PlusPlus, cluster: usize| -> Vec<f64> {
         let noise: Vec<f64> = (0..d).map(|_| normal(rng)).collect();
         let shape = &shapes[cluster * d * d..(cluster + 1) * d * d];
         let stretched = |i: usize| -> f64 { (0..d).map(|j| shape[i * d + j] * noise[j]).sum() };

@@ -51,7 +51,7 @@ pub enum Step {
     /// Append this record.
     Append {
         /// The record.
-        record: Record,
+        record: Box<Record>,
         /// Its lane.
         lane: Append,
         /// Condition that saves a useless entry; the server may ignore it.
@@ -161,7 +161,7 @@ impl Author {
             existing: existing.clone(),
             new: targets.zip(new.iter().cloned()).collect(),
         };
-        Step::Append { record: Record::Entry(Entry::Absorb(entry)), lane: self.lane, expect }
+        Step::Append { record: Box::new(Record::Entry(Entry::Absorb(entry))), lane: self.lane, expect }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A posterior that has seen rows of each of its components.
 
 use anabranch::central::{Absorb, BatchId, Entry, Fold};
-use anabranch::family::{Family, Gaussian};
+use anabranch::family::{Conjugate, Family, Gaussian};
 use anabranch::identify::Target;
 use anabranch::posterior::Evidence;
 use anabranch::process::{Bound, Dirichlet, LabelStatistics};

@@ -6,7 +6,7 @@
 //!
 //! It is seeded far beyond the clusters it can hold, because a cluster without a seed is not found later, and then merges
 //! what the data do not keep apart. A merge is final and more data will come, so it is judged for more data than there are
-//! (`merge_horizon`). The prior decides what a cluster costs, and the clusters decide the prior: hence the rounds.
+//! (`MERGE_HORIZON`). The prior decides what a cluster costs, and the clusters decide the prior: hence the rounds.
 
 use rand::{Rng, RngExt};
 
@@ -45,14 +45,16 @@ const MOST_FEATURES: usize = 25_000_000;
 const SEEDS_PER_CLUSTER: usize = 4;
 /// … but at most one for this many rows.
 const LEAST_ROWS_PER_SEED: usize = 50;
-/// While more data are to come, merges must still be right with this many times the data: 1 loses small clusters beside large ones, 2 keeps clusters
-/// apart that differ by chance.
+/// Merges of a round must still be right with this many times the data: 1 loses small clusters beside large ones, 2 keeps
+/// clusters apart that differ by chance.
 const MERGE_HORIZON: f64 = std::f64::consts::SQRT_2;
 /// Where hardly any pieces merge, they are no pieces of a few clusters: the data have more structure than these rows can
-/// show, and more will come. Then merges must be right for this many times the data …
-const FAR_HORIZON: f64 = 4.0;
+/// show, and more will come. Then merges of a round must be right for this many times the data …
+const FAR_MERGE_HORIZON: f64 = 4.0;
 /// … when fewer than one component in so many finds a partner at first.
 const RARE_MERGES: usize = 8;
+/// While more rows are to come, the number of components is judged for this many times the rows.
+const HORIZON: f64 = 4.0;
 /// Fewer rows are all learned from.
 const LEAST_TO_SPARE: usize = 2000;
 /// One of so many rows is spared from a stage to judge it, but at most so many.
@@ -100,15 +102,8 @@ impl Outlook {
     /// The number of components is judged for this many times the rows.
     fn horizon(self) -> f64 {
         match self {
-            Self::MoreToCome => FAR_HORIZON,
+            Self::MoreToCome => HORIZON,
             Self::Everything => 1.0,
-        }
-    }
-
-    /// Merges must be right for this many times the data.
-    fn merge_horizon(self) -> f64 {
-        match self {
-            Self::MoreToCome | Self::Everything => MERGE_HORIZON,
         }
     }
 }
@@ -431,7 +426,7 @@ fn grow<F: Family, P: Process>(
     }
     let mut rounds = 0;
     let mut settled = start == Start::Prior;
-    let mut horizon = outlook.merge_horizon();
+    let mut horizon = MERGE_HORIZON;
     let mut first_merges = outlook == Outlook::MoreToCome;
     // What there is at first are pieces; when no two of them merge any more, they are clusters.
     let mut partition = Partition::Pieces;
@@ -452,7 +447,7 @@ fn grow<F: Family, P: Process>(
         }
         let mut pairs = ascent.mergeable(horizon);
         if std::mem::take(&mut first_merges) && pairs.len() * RARE_MERGES < ascent.n_columns() {
-            horizon = FAR_HORIZON;
+            horizon = FAR_MERGE_HORIZON;
             pairs = ascent.mergeable(horizon);
         }
         ascent.merge(&pairs);

@@ -125,12 +125,7 @@ pub fn merges<F: Family, P: Process>(
         ln_weights: vec![0.0; living.len()],
     };
     if choice == PriorChoice::Estimated {
-        let Place { family, totals, ids, .. } = &mut walker.place;
-        if let Some(fitted) =
-            refit_from(family, totals.chunks_exact(f), Partition::Level, prior_steps(ids.len()))
-        {
-            *family = fitted;
-        }
+        walker.place.refit();
     }
     walker.maximise();
     let between = path::walk(&mut walker, court.as_ref(), Objective::Estimate);
@@ -196,6 +191,17 @@ struct Place<F> {
     pairs: Vec<(ComponentId, ComponentId)>,
 }
 
+impl<F: Family> Place<F> {
+    /// Lets the prior follow the components.
+    fn refit(&mut self) {
+        let components = self.totals.chunks_exact(self.family.n_features());
+        let steps = prior_steps(self.ids.len());
+        if let Some(fitted) = refit_from(&self.family, components, Partition::Level, steps) {
+            self.family = fitted;
+        }
+    }
+}
+
 impl<F: Family, P: Process> Looking<'_, F, P> {
     /// Parameters and weights of the components as they are.
     fn maximise(&mut self) {
@@ -256,7 +262,7 @@ impl<F: Family, P: Process> Walker for Looking<'_, F, P> {
         pairs.truncate(merges);
         let before = self.entropies();
         let labels = &mut self.labels;
-        let Place { family, ids, totals, label_statistics, pairs: merged } = &mut self.place;
+        let Place { ids, totals, label_statistics, pairs: merged, .. } = &mut self.place;
         let (mut stays, mut into) = (vec![true; k], vec![None; k]);
         for (keep, end) in pairs {
             stays[end] = false;
@@ -279,10 +285,7 @@ impl<F: Family, P: Process> Walker for Looking<'_, F, P> {
         retain_chunks(label_statistics, 1, &stays);
         retain_chunks(totals, f, &stays);
         if self.choice == PriorChoice::Estimated {
-            if let Some(fitted) = refit_from(family, totals.chunks_exact(f), Partition::Level, prior_steps(k))
-            {
-                *family = fitted;
-            }
+            self.place.refit();
         }
         // Rows between the two of a pair are certain of it now. The sample says which share of their entropy that was.
         let mut after = self.entropies().into_iter();
