@@ -21,6 +21,7 @@ mod request;
 #[cfg(unix)]
 mod resume;
 mod rivals;
+mod rounded;
 #[cfg(unix)]
 mod stop;
 mod support;

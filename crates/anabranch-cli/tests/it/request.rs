@@ -57,6 +57,7 @@ const TRIALS: &[Trial] = &[
     trial("prior_kappa", &["--prior-kappa", "0.5"]),
     trial("prior_scale", &["--prior-scale", "3"]),
     trial("prior_dof", &["--prior-dof", "9"]),
+    trial("resolution", &["--resolution", "0.5"]),
     trial("threads", &["--threads", "2"]),
     trial("seed", &["--seed", "7"]),
     trial("bootstrap", &["--bootstrap", "30"]),

@@ -12,6 +12,8 @@
 use super::normals::{Normals, Share};
 use crate::math::cholesky;
 
+/// With more columns a matrix of all second derivatives takes more memory than a step of Newton's is worth.
+const MOST_COLUMNS: usize = 512;
 /// Steps uphill at most: what has not arrived by then is joined to its peak by a ridge.
 const STEPS: usize = 60;
 /// A step shorter than this many standard deviations has arrived.
@@ -100,8 +102,12 @@ pub(super) fn uphill(normals: &Normals, from: Vec<Vec<f64>>) -> Vec<Top> {
             tops[ix] = Top { height, first: 0, place: ahead[ix].clone(), strongest };
             let from = &tops[ix].place;
             normals.meeting(shares, &mut plain[ix]);
-            let (gradient, hessian) = normals.curvature(from, shares);
-            let newton = down_the_bowl(d, &gradient, &hessian);
+            let newton = if d <= MOST_COLUMNS {
+                let (gradient, hessian) = normals.curvature(from, shares);
+                down_the_bowl(d, &gradient, &hessian)
+            } else {
+                None
+            };
             if let Some(step) = newton {
                 ahead[ix].iter_mut().zip(from.iter().zip(&step)).for_each(|(to, (x, s))| *to = x + s);
                 let length = normals.distance(strongest, &ahead[ix], from);

@@ -18,6 +18,8 @@ const MOST_STEPS: f64 = 1e5;
 /// So many different values that lie on a grid do so by no chance; fewer must repeat, this many times each.
 const ENOUGH_VALUES: usize = 5;
 const REPEATS: usize = 2;
+/// Decimals that few values may have.
+const MOST_DECIMALS: i32 = 7;
 
 /// The width of each column's grid; 0 where there is none.
 pub(super) fn widths(rows: &Batch) -> Vec<f64> {
@@ -48,7 +50,21 @@ fn width(rows: &Batch, column: usize) -> Option<f64> {
     if width < least || differences().any(|difference| off(difference) > OFF_IN_THE_END) {
         return None;
     }
-    is_no_chance(values(), rows.n_rows()).then_some(2.0 * width)
+    let width = 2.0 * width;
+    match different_values(values()) {
+        ENOUGH_VALUES.. => Some(width),
+        few if rows.n_rows() >= REPEATS * few => Some(decimal(width, first).unwrap_or(width)),
+        _ => None,
+    }
+}
+
+/// The power of ten, at most 1, that the width and a value are multiples of: few values lie on wider grids than they were
+/// rounded to.
+fn decimal(width: f64, value: f64) -> Option<f64> {
+    let is_multiple = |x: f64, unit: f64| (x / unit - (x / unit).round()).abs() <= OFF;
+    (0..MOST_DECIMALS)
+        .map(|digits| 0.1_f64.powi(digits))
+        .find(|unit| is_multiple(width, *unit) && is_multiple(value, *unit))
 }
 
 /// Euclid's algorithm on numbers that are a little off; `None` when it ends below `least`.
@@ -60,24 +76,25 @@ fn common_divisor(width: f64, difference: f64, least: f64) -> Option<f64> {
             return Some(width);
         }
         (other, width) = (width, rest);
-        if width < least {
+        // The rest of a quotient that is no number is none either.
+        if width.is_nan() || width < least {
             return None;
         }
     }
 }
 
-/// Whether there are so many different values, or so few among so many rows, that they lie on a grid by no chance.
-fn is_no_chance(values: impl Iterator<Item = f64>, n: usize) -> bool {
+/// How many different values there are, as far as that matters.
+fn different_values(values: impl Iterator<Item = f64>) -> usize {
     let mut different: Vec<f64> = Vec::with_capacity(ENOUGH_VALUES);
     for value in values {
         if !different.contains(&value) {
             different.push(value);
             if different.len() >= ENOUGH_VALUES {
-                return true;
+                break;
             }
         }
     }
-    n >= REPEATS * different.len()
+    different.len()
 }
 
 #[cfg(test)]
@@ -147,6 +164,18 @@ mod tests {
         assert_eq!(found(vec![3.0; 100]), 0.0);
         assert_eq!(found((0..1000).map(|ix| f64::from(ix * ix * 7 % 1_000_003)).collect()), 0.0);
         assert_eq!(found(vec![f64::MAX, -f64::MAX, 0.0, 1.0]), 0.0);
+        let extremes = [f64::MAX, -f64::MAX, f64::MIN_POSITIVE, 5e-324, 1e-300, 1e300, 1.0, 0.0, -0.0, 3e-324];
+        for a in extremes {
+            for b in extremes {
+                for c in extremes {
+                    let width = found([a, b, c].repeat(4));
+                    assert!(width.is_finite() && width >= 0.0, "{a:e} {b:e} {c:e}: {width:e}");
+                }
+            }
+        }
         assert_eq!(found(vec![0.0, 1.0, 1.0, 0.0]), 1.0, "zeros and ones");
+        assert_eq!(found(vec![0.0, 100.0, 100.0, 0.0]), 1.0, "integers, whatever their difference");
+        assert_eq!(found(vec![0.5, 2.0, 2.0, 0.5]), 0.1);
+        assert_eq!(found([0.3_f64.sqrt(), 1.0].repeat(2)), 1.0 - 0.3_f64.sqrt(), "no decimals tell");
     }
 }

@@ -36,6 +36,8 @@ pub struct Workspace {
     pub(super) sorted: Vec<f64>,
     /// Places of the densities of rows, with their weights.
     pub(super) looked: Vec<(i32, f32)>,
+    /// Terms of the density of one row.
+    pub(super) density_terms: Vec<f64>,
     /// What was possible when rows were looked at again, piece by piece.
     pub(super) possible: Vec<Labels>,
 }
