@@ -8,6 +8,7 @@ mod admission;
 mod batch_set;
 mod journal;
 mod memory;
+mod rounds;
 mod section;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub use batch_set::{BatchId, BatchSet};
 pub(crate) use journal::ROUNDING;
 pub use journal::{Absorb, Aside, Entry, Fold, Part, Void};
 pub use memory::{Memory, SAMPLE_ROWS};
+pub(crate) use rounds::Rounds;
 pub use section::Section;
 
 use crate::batch::{Batch, Minibatch};
@@ -51,6 +53,8 @@ pub struct Central<F, P, B: Minibatch = Batch> {
     /// Held while the model is looked after: a state is one before that or after it.
     tending: Mutex<()>,
     section: section::Clock,
+    /// What the minibatches of a deterministic run read, from one run to the next.
+    rounds: Mutex<Option<Rounds<F, P>>>,
     /// What was appended since, where somebody keeps the same journal elsewhere.
     recorded: Option<Mutex<Vec<Entry<F, P>>>>,
 }
@@ -70,6 +74,7 @@ impl<F: Conjugate, P: Process> Central<F, P> {
             memory: Mutex::new(Memory::default()),
             tending: Mutex::default(),
             section: section::Clock::default(),
+            rounds: Mutex::new(None),
             recorded: None,
         }
     }
@@ -84,6 +89,7 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
             memory: Mutex::new(memory),
             tending: self.tending,
             section: self.section,
+            rounds: self.rounds,
             recorded: self.recorded,
         }
     }
@@ -157,6 +163,19 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
         self.section.passed(entered - asked, entered.elapsed());
         // Nobody waits while the memory of what changed is given back.
         old.map(drop)
+    }
+
+    /// The rounds of a deterministic run that goes on: those of the last run, if nothing has changed since.
+    pub(crate) fn rounds(&self, workers: usize) -> Rounds<F, P> {
+        let last = self.rounds.lock().expect("no holder of this lock panics").take();
+        let now = self.snapshot();
+        last.filter(|rounds| rounds.go_on(workers, now.version()))
+            .unwrap_or_else(|| Rounds::new(workers, now))
+    }
+
+    /// Keeps the rounds for the next run.
+    pub(crate) fn keep_rounds(&self, rounds: Rounds<F, P>) {
+        *self.rounds.lock().expect("no holder of this lock panics") = Some(rounds);
     }
 
     /// What the lock around the fold has cost so far: nothing that is learned depends on it.

@@ -37,8 +37,8 @@ pub enum Schedule {
     /// Each as soon as it can: fastest, and different from run to run.
     #[default]
     Free,
-    /// Minibatch `b` reads the posterior after minibatch `b − W`, and they join in order: the seed and the number of
-    /// logical workers fix the result on any number of threads.
+    /// Minibatches join in order, and each reads a posterior that the number of logical workers alone fixes, at most `W`
+    /// minibatches back: the seed and that number fix the result on any number of threads.
     Deterministic,
 }
 
@@ -171,7 +171,7 @@ where
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| read(source, to_workers, stop));
         let free = free::InFlight::new(config.workers.max(1));
-        let turnstile = turnstile::Turnstile::new(config.workers.max(1), central.snapshot());
+        let turnstile = turnstile::Turnstile::new(central.rounds(config.workers));
         for _ in 0..threads {
             let (jobs, to_observer, shared) = (jobs.clone(), to_observer.clone(), &shared);
             let (free, turnstile) = (free.clone(), turnstile.clone());
@@ -190,7 +190,11 @@ where
                 stop.store(true, Ordering::Relaxed);
             }
         }
-        reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let read = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        if config.schedule == Schedule::Deterministic {
+            central.keep_rounds(turnstile.rounds());
+        }
+        read
     })
 }
 

@@ -1,107 +1,138 @@
-//! Deterministic running: minibatch `b` reads the posterior after minibatch `b − W` and joins after `b − 1`.
+//! Deterministic running: minibatches go in rounds, and join in order.
+//!
+//! ```text
+//! round      0        1        2        3            rounds of W/2 minibatches
+//! reads    start    start   after 0  after 1         so that W are in flight
+//! ```
+//!
+//! Nobody waits for his turn: whoever completes the next minibatch in order joins all that are ready, and the others go
+//! on. A thread waits only when it is a whole round ahead.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use crossbeam_channel::{Receiver, Sender};
 
 use super::{Event, Job, Shared, receive};
+use crate::central::Rounds;
 use crate::family::Conjugate;
-use crate::infer::Inference;
+use crate::infer::{Increment, Inference};
 use crate::posterior::Posterior;
 use crate::process::Process;
 
-/// Lets minibatches pass in order and remembers the last `W` posteriors.
-pub(super) struct Turnstile<F, P> {
-    state: Arc<(Mutex<State<F, P>>, Condvar)>,
-    workers: u64,
+/// Minibatches that wait to join, and the posteriors that the next ones read.
+pub(super) struct Turnstile<F, P, B> {
+    shared: Arc<(Mutex<State<F, P, B>>, Condvar)>,
 }
 
-struct State<F, P> {
-    /// Minibatches that have passed.
-    passed: u64,
-    /// Posteriors after `passed − history.len() + 1, …, passed` minibatches.
-    history: VecDeque<Arc<Posterior<F, P>>>,
-    /// A thread ended by panic: nobody waits for its turn any more.
+struct State<F, P, B> {
+    rounds: Rounds<F, P>,
+    /// Minibatches that joined before this run: its turn 0 is this one.
+    before: u64,
+    ready: BTreeMap<u64, (Job<B>, Increment)>,
+    /// A thread is joining those that are ready.
+    joining: bool,
+    /// Threads that wait for the end of a round.
+    waiting: usize,
+    /// A thread ended by panic: nobody waits any more.
     broken: bool,
 }
 
-impl<F, P> Clone for Turnstile<F, P> {
+const PANIC_FREE: &str = "no holder of this lock panics";
+
+impl<F, P, B> Clone for Turnstile<F, P, B> {
     fn clone(&self) -> Self {
-        Self { state: Arc::clone(&self.state), workers: self.workers }
+        Self { shared: Arc::clone(&self.shared) }
     }
 }
 
-impl<F: Conjugate, P: Process> Turnstile<F, P> {
-    pub(super) fn new(workers: usize, start: Arc<Posterior<F, P>>) -> Self {
-        let state = State { passed: 0, history: VecDeque::from([start]), broken: false };
-        Self { state: Arc::new((Mutex::new(state), Condvar::new())), workers: workers as u64 }
+impl<F: Conjugate, P: Process, B> Turnstile<F, P, B> {
+    pub(super) fn new(rounds: Rounds<F, P>) -> Self {
+        let before = rounds.joined();
+        let (ready, joining, waiting, broken) = (BTreeMap::new(), false, 0, false);
+        let state = State { rounds, before, ready, joining, waiting, broken };
+        Self { shared: Arc::new((Mutex::new(state), Condvar::new())) }
     }
 
-    /// Waits for the posterior after minibatch `turn − W`; `None` when another thread broke down.
+    /// The rounds so far, for whoever goes on.
+    pub(super) fn rounds(&self) -> Rounds<F, P> {
+        self.lock().rounds.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<F, P, B>> {
+        self.shared.0.lock().expect(PANIC_FREE)
+    }
+
+    /// Waits for the posterior that this minibatch reads; `None` when another thread broke down.
     fn snapshot(&self, turn: u64) -> Option<Arc<Posterior<F, P>>> {
-        let wanted = (turn + 1).saturating_sub(self.workers);
-        let state = self.wait_until(wanted)?;
-        let newest = state.history.len() - 1;
-        Some(Arc::clone(&state.history[newest - (state.passed - wanted) as usize]))
+        let mut state = self.lock();
+        let minibatch = state.before + turn;
+        loop {
+            if state.broken {
+                return None;
+            }
+            if let Some(posterior) = state.rounds.read_by(minibatch) {
+                return Some(posterior);
+            }
+            state.waiting += 1;
+            state = self.shared.1.wait(state).expect(PANIC_FREE);
+            state.waiting -= 1;
+        }
     }
 
-    fn wait_until(&self, passed: u64) -> Option<std::sync::MutexGuard<'_, State<F, P>>> {
-        let (lock, changed) = &*self.state;
-        let mut state = lock.lock().expect("no holder of this lock panics");
-        while state.passed < passed && !state.broken {
-            state = changed.wait(state).expect("no holder of this lock panics");
+    /// Leaves a minibatch to be joined in its turn, and joins what is ready unless another thread does.
+    fn leave(&self, job: Job<B>, increment: Increment, join: impl Fn(Job<B>, Increment) -> Arc<Posterior<F, P>>) {
+        let mut state = self.lock();
+        let minibatch = state.before + job.turn;
+        state.ready.insert(minibatch, (job, increment));
+        if state.joining {
+            return;
         }
-        (!state.broken).then_some(state)
-    }
-
-    fn pass(&self, after: Arc<Posterior<F, P>>) {
-        let (lock, changed) = &*self.state;
-        let mut state = lock.lock().expect("no holder of this lock panics");
-        state.passed += 1;
-        state.history.push_back(after);
-        // The next minibatch to pass needs the posterior W − 1 minibatches back; older ones nobody asks for.
-        while state.history.len() as u64 > self.workers {
-            state.history.pop_front();
+        state.joining = true;
+        loop {
+            let next = state.rounds.joined();
+            let Some((job, increment)) = state.ready.remove(&next) else { break };
+            drop(state);
+            let after = join(job, increment);
+            state = self.lock();
+            if state.rounds.pass(after) && state.waiting > 0 {
+                self.shared.1.notify_all();
+            }
         }
-        changed.notify_all();
+        state.joining = false;
     }
 }
 
-/// Wakes the others when a thread panics, so that they end instead of waiting for its turn.
-struct BreakOnPanic<F: Conjugate, P: Process>(Turnstile<F, P>);
+/// Wakes the others when a thread panics, so that they end instead of waiting for it.
+struct BreakOnPanic<F: Conjugate, P: Process, B>(Turnstile<F, P, B>);
 
-impl<F: Conjugate, P: Process> Drop for BreakOnPanic<F, P> {
+impl<F: Conjugate, P: Process, B> Drop for BreakOnPanic<F, P, B> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let (lock, changed) = &*self.0.state;
-            if let Ok(mut state) = lock.lock() {
+            if let Ok(mut state) = self.0.shared.0.lock() {
                 state.broken = true;
             }
-            changed.notify_all();
+            self.0.shared.1.notify_all();
         }
     }
 }
 
-/// The life of a thread: infer from the posterior of the minibatch's turn, wait for the turn, absorb.
+/// The life of a thread: infer from the posterior that the minibatch reads, leave the increment, go on.
 pub(super) fn work<F: Conjugate, P: Process, I: Inference<F, P>>(
     shared: &Shared<'_, F, P, I>,
-    turnstile: &Turnstile<F, P>,
+    turnstile: &Turnstile<F, P, I::Batch>,
     jobs: &Receiver<Job<I::Batch>>,
     events: &Sender<Event>,
 ) {
     let _guard = BreakOnPanic(turnstile.clone());
     let mut workspace = I::Workspace::default();
     while let Some(mut job) = receive(jobs) {
-        let turn = job.turn;
-        let Some(snapshot) = turnstile.snapshot(turn) else { return };
+        let Some(snapshot) = turnstile.snapshot(job.turn) else { return };
         let increment = shared.infer(&mut job, &snapshot, &mut workspace);
         drop(snapshot);
-        match turnstile.wait_until(turn) {
-            Some(state) => drop(state),
-            None => return,
-        }
-        shared.absorb(job, increment, events);
-        turnstile.pass(shared.central.snapshot());
+        turnstile.leave(job, increment, |job, increment| {
+            shared.absorb(job, increment, events);
+            shared.central.snapshot()
+        });
     }
 }
