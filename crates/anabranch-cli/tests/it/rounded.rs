@@ -4,14 +4,18 @@ use serde_json::Value;
 
 use crate::support::Sandbox;
 
-/// Integers of two clusters, ten apart.
+/// Integers of two clusters, twenty apart, each a triangle of width 8.
 fn integers(n: usize) -> String {
-    let cell = |ix: usize| {
-        // A triangle of width 8 around 0 or 20.
-        let noise = ((ix * 7919) % 5 + (ix * 104_729) % 5) as i64 - 4;
-        noise + if ix % 2 == 0 { 0 } else { 20 }
+    let mut state = 1_u64;
+    let mut below_5 = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % 5
     };
-    let rows = (0..n).map(|ix| format!("{},{}\n", cell(ix), cell(3 * ix + ix % 2 + 1 - 2 * (ix % 2))));
+    let rows = (0..n).map(|ix| {
+        let centre = if ix % 2 == 0 { 0 } else { 20 };
+        let [x, y] = [(); 2].map(|()| centre + below_5() + below_5());
+        format!("{x},{y}\n")
+    });
     format!("x,y\n{}", rows.collect::<String>())
 }
 

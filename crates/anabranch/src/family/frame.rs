@@ -54,6 +54,11 @@ const WIDEST_INTERVAL: f64 = 1e3;
 /// A shift leaves room for a framed row to be mapped back.
 const LARGEST_SHIFT: f64 = 1e300;
 
+/// Whether values of this scale can stand for intervals of this width.
+fn is_width(width: f64, scale: f64) -> bool {
+    width >= 0.0 && width / scale <= WIDEST_INTERVAL
+}
+
 impl Frame {
     /// A frame of these shifts and scales.
     pub fn new(shift: Vec<f64>, scale: Vec<f64>) -> Result<Self, PriorError> {
@@ -76,13 +81,21 @@ impl Frame {
     /// The same frame of values that stand for intervals of these widths, in the units of the data; 0 for exact values.
     pub fn with_resolution(mut self, resolution: Vec<f64>) -> Result<Self, PriorError> {
         require_len("the resolution of the frame", self.dimensions(), resolution.len())?;
-        let is_width = |(width, scale): (&f64, &f64)| *width >= 0.0 && width / scale <= WIDEST_INTERVAL;
-        if let Some(ix) = resolution.iter().zip(&self.scale).position(|pair| !is_width(pair)) {
+        if let Some(ix) =
+            resolution.iter().zip(&self.scale).position(|(width, scale)| !is_width(*width, *scale))
+        {
             let expected = "a number of at least 0 and at most 1000 standard deviations of its column";
             return Err(PriorError::Parameter { what: "a resolution", value: resolution[ix], expected });
         }
         self.resolution = if resolution.iter().all(|width| *width == 0.0) { Vec::new() } else { resolution };
         Ok(self)
+    }
+
+    /// The same frame of values that stand for the intervals of the grids that these rows lie on.
+    fn with_grids_of(self, rows: &Batch) -> Result<Self, PriorError> {
+        let usable = |(width, scale): (f64, &f64)| if is_width(width, *scale) { width } else { 0.0 };
+        let resolution = grid::widths(rows).into_iter().zip(&self.scale).map(usable).collect();
+        self.with_resolution(resolution)
     }
 
     /// The units of the data: nothing is shifted or scaled.
@@ -98,7 +111,7 @@ impl Frame {
         let moments = column_moments(rows)?;
         let scale = moments.iter().map(|m| if m.is_constant() { m.fallback_scale() } else { m.deviation });
         let scale = scale.map(into_range).collect();
-        Self::new(moments.iter().map(|m| m.mean).collect(), scale)?.with_resolution(grid::widths(rows))
+        Self::new(moments.iter().map(|m| m.mean).collect(), scale)?.with_grids_of(rows)
     }
 
     /// The mean of each column and one scale for all: the root mean square of the columns' standard deviations.
@@ -113,8 +126,7 @@ impl Frame {
             largest * (squares / moments.len() as f64).sqrt()
         };
         let n = moments.len();
-        Self::new(moments.iter().map(|m| m.mean).collect(), vec![into_range(scale); n])?
-            .with_resolution(grid::widths(rows))
+        Self::new(moments.iter().map(|m| m.mean).collect(), vec![into_range(scale); n])?.with_grids_of(rows)
     }
 
     /// Number of columns.
@@ -276,6 +288,10 @@ mod tests {
         let rows = Batch::new(1, vec![f64::MAX, -f64::MAX, 1.0]).unwrap();
         assert!(Frame::from_rows(&rows).is_ok());
         assert!(Frame::isotropic_from_rows(&rows).is_ok());
+        // Zeros and the largest double lie on a grid of that width, which no scale can hold.
+        let rows = Batch::new(1, [0.0, f64::MAX, 0.0].repeat(3)).unwrap();
+        assert_eq!(Frame::from_rows(&rows).unwrap().resolution(0), 0.0);
+        assert_eq!(Frame::isotropic_from_rows(&rows).unwrap().resolution(0), 0.0);
         let rows = Batch::new(1, vec![5e-324, 0.0]).unwrap();
         let frame = Frame::from_rows(&rows).unwrap();
         assert!(frame.check(&[1e300]).is_err());

@@ -50,7 +50,11 @@ fn width(rows: &Batch, column: usize) -> Option<f64> {
     if width < least || differences().any(|difference| off(difference) > OFF_IN_THE_END) {
         return None;
     }
+    // Twice the half; a grid that is wider than any double is none.
     let width = 2.0 * width;
+    if width.is_infinite() {
+        return None;
+    }
     match different_values(values()) {
         ENOUGH_VALUES.. => Some(width),
         few if rows.n_rows() >= REPEATS * few => Some(decimal(width, first).unwrap_or(width)),
@@ -164,7 +168,8 @@ mod tests {
         assert_eq!(found(vec![3.0; 100]), 0.0);
         assert_eq!(found((0..1000).map(|ix| f64::from(ix * ix * 7 % 1_000_003)).collect()), 0.0);
         assert_eq!(found(vec![f64::MAX, -f64::MAX, 0.0, 1.0]), 0.0);
-        let extremes = [f64::MAX, -f64::MAX, f64::MIN_POSITIVE, 5e-324, 1e-300, 1e300, 1.0, 0.0, -0.0, 3e-324];
+        let extremes =
+            [f64::MAX, -f64::MAX, f64::MIN_POSITIVE, 5e-324, 1e-300, 1e300, 1.0, 0.0, -0.0, 3e-324];
         for a in extremes {
             for b in extremes {
                 for c in extremes {
