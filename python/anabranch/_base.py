@@ -470,7 +470,6 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
 
     def _options(self):
         """The parameters as the engine wants them."""
-        threads = self._threads()
         options = {
             "family": str(self.family),
             "alpha": _parameter("alpha", self.alpha),
@@ -480,8 +479,8 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             "bootstrap": None if self.bootstrap is None else _whole("bootstrap", self.bootstrap, 0),
             "polish": None if self.polish is None else _whole("polish", self.polish, 1),
             "max_new": _whole("max_new", self.max_new, 0),
-            "threads": threads,
-            "workers": threads if self.workers is None else _whole("workers", self.workers, 1),
+            "threads": self._threads(),
+            "workers": None if self.workers is None else _whole("workers", self.workers, 1),
             "schedule": _one_of("schedule", self.schedule, ("deterministic", "free")),
             "seed": self._seed(),
         }

@@ -1,6 +1,6 @@
 //! The parameters of an estimator, checked once, and what the engine makes of them.
 
-use anabranch::engine::{BOOTSTRAP_ROWS, Config, Schedule};
+use anabranch::engine::{BOOTSTRAP_ROWS, Config, Schedule, WORKERS};
 use anabranch::identify::Identification;
 use anabranch::infer::{PriorChoice, Settings};
 use anabranch::process::{AnyProcess, Bound, Parameter};
@@ -32,7 +32,7 @@ pub struct Options {
     pub polish: Option<usize>,
     pub max_new: usize,
     pub threads: usize,
-    pub workers: usize,
+    pub workers: Option<usize>,
     pub schedule: ScheduleName,
     pub seed: u64,
 }
@@ -64,7 +64,7 @@ impl Options {
     /// The parameters that are not left to what is usual, by their names.
     fn given(&self) -> Vec<&'static str> {
         let always =
-            ["family", "alpha", "bound", "batch_size", "max_new", "threads", "workers", "schedule", "seed"];
+            ["family", "alpha", "bound", "batch_size", "max_new", "threads", "schedule", "seed"];
         let optional = [
             ("discount", self.discount.is_some()),
             ("prior_mean", self.prior_mean.is_some()),
@@ -74,6 +74,7 @@ impl Options {
             ("resolution", self.resolution.is_some()),
             ("bootstrap", self.bootstrap.is_some()),
             ("polish", self.polish.is_some()),
+            ("workers", self.workers.is_some()),
         ];
         let there = optional.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name);
         always.into_iter().chain(there).collect()
@@ -116,13 +117,14 @@ impl Options {
 
     /// How a run is carried out.
     pub fn config(&self) -> Config {
+        let (schedule, workers) = match self.schedule {
+            ScheduleName::Free => (Schedule::Free, self.threads),
+            ScheduleName::Deterministic => (Schedule::Deterministic, WORKERS),
+        };
         Config {
             threads: self.threads,
-            workers: self.workers,
-            schedule: match self.schedule {
-                ScheduleName::Free => Schedule::Free,
-                ScheduleName::Deterministic => Schedule::Deterministic,
-            },
+            workers: self.workers.unwrap_or(workers),
+            schedule,
             seed: self.seed,
             identification: Identification::Optimal,
             inference: self.settings(),

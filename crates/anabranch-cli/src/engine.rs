@@ -1,6 +1,6 @@
 //! From the flags of the engine to its settings: the same for every model.
 
-use anabranch::engine::{Config, Schedule};
+use anabranch::engine::{Config, Schedule, WORKERS};
 use anabranch::identify::Identification;
 use anabranch::infer::{Precision, PriorChoice};
 use anabranch::process::{AnyProcess, Bound, Parameter, ProcessError};
@@ -13,7 +13,11 @@ impl EngineArgs {
     pub(crate) fn parallelism(&self) -> (usize, usize) {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let threads = self.threads.map_or(cores, |n| n as usize);
-        (threads, self.workers.map_or(threads, |n| n as usize))
+        let workers = match self.schedule {
+            ScheduleKind::Deterministic => WORKERS,
+            ScheduleKind::Free => threads,
+        };
+        (threads, self.workers.map_or(workers, |n| n as usize))
     }
 
     /// Rows that are fitted alone before the workers start. The ablation has none by itself: it shows nothing once everything

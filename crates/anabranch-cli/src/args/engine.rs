@@ -17,11 +17,11 @@ pub enum OnOff {
 /// When minibatches join the posterior.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ScheduleKind {
-    /// Each as soon as it can
-    #[default]
-    Free,
     /// In order: seed and workers fix the result on any number of threads
+    #[default]
     Deterministic,
+    /// Each as soon as it can
+    Free,
 }
 
 /// Which bound on the process serves the identification.
@@ -63,11 +63,11 @@ pub struct EngineArgs {
     /// Threads that infer [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub threads: Option<u32>,
-    /// Logical workers: minibatches in flight, each with the posterior it started from [default: threads]
+    /// Logical workers: minibatches in flight, each with the posterior it started from [default: 32; threads with --schedule free]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub workers: Option<u32>,
     /// When minibatches join the posterior
-    #[arg(long, value_name = "WHEN", default_value = "free")]
+    #[arg(long, value_name = "WHEN", default_value = "deterministic")]
     pub schedule: ScheduleKind,
     /// Seed of everything random
     #[arg(long, value_name = "SEED", default_value_t = 0)]

@@ -34,11 +34,11 @@ use crate::process::Process;
 /// When minibatches read and join the central posterior.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Schedule {
-    /// Each as soon as it can: fastest, and different from run to run.
-    #[default]
+    /// Each as soon as it can, and different from run to run.
     Free,
     /// Minibatches join in order, and each reads a posterior that the number of logical workers alone fixes, at most `W`
     /// minibatches back: the seed and that number fix the result on any number of threads.
+    #[default]
     Deterministic,
 }
 
@@ -68,6 +68,10 @@ pub struct Config<I = Settings> {
     pub polish: Option<usize>,
 }
 
+/// Logical workers, unless told: the same on every machine, so that the seed alone fixes the result; twice the threads of
+/// a large one, so that nobody waits.
+pub const WORKERS: usize = 32;
+
 /// Rows of the first minibatch of a mixture, unless told: enough for some hundred clusters.
 pub const BOOTSTRAP_ROWS: usize = 20_000;
 
@@ -83,8 +87,8 @@ impl<I> Config<I> {
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
         Self {
             threads,
-            workers: threads,
-            schedule: Schedule::Free,
+            workers: WORKERS,
+            schedule: Schedule::default(),
             seed: 0,
             identification: Identification::Optimal,
             inference,
