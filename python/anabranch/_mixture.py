@@ -34,8 +34,8 @@ class DPMixture(StreamingMixture):
     max_new : int, default=50
         Components that a minibatch after the first may open.
     workers : int, optional
-        Minibatches in flight, each with the posterior it started from; by default 32, and as many as threads with
-        ``schedule="free"``.
+        Minibatches in flight, each with the posterior it started from; by default at most 32 and fewer at first, and
+        as many as threads with ``schedule="free"``.
     schedule : {"deterministic", "free"}, default="deterministic"
         Deterministic: ``random_state`` and ``workers`` fix the result, whatever ``n_jobs`` is. Free: each minibatch joins as soon as it can.
     bound : {"paper", "conditional"}, default="paper"

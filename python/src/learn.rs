@@ -245,7 +245,7 @@ impl Learned {
     pub fn whole(&self, options: &Options) -> Result<Option<Learned>, Fault> {
         let mut whole = self.clone();
         if let Some(centre) = &self.centre {
-            whole.centre = Some(Arc::new(copy(centre)));
+            whole.centre = Some(Arc::new(centre.fork()));
         }
         whole.flush(options)?;
         let Some(centre) = &whole.centre else { return Ok(None) };
@@ -302,12 +302,6 @@ impl Learned {
         let (fold, memory) = self.centre.as_ref()?.state();
         Some((Model { fold, provenance: self.provenance(options) }, memory))
     }
-}
-
-/// A centre that goes its own way from here.
-fn copy(centre: &Centre) -> Centre {
-    let (fold, memory) = centre.state();
-    Central::from_fold(fold).with_memory(memory)
 }
 
 /// A first minibatch and where it goes.

@@ -117,13 +117,14 @@ impl Options {
 
     /// How a run is carried out.
     pub fn config(&self) -> Config {
-        let (schedule, workers) = match self.schedule {
-            ScheduleName::Free => (Schedule::Free, self.threads),
-            ScheduleName::Deterministic => (Schedule::Deterministic, WORKERS),
+        let (schedule, workers) = match (self.schedule, self.workers) {
+            (ScheduleName::Free, workers) => (Schedule::Free, workers.unwrap_or(self.threads)),
+            (ScheduleName::Deterministic, Some(workers)) => (Schedule::Deterministic, workers),
+            (ScheduleName::Deterministic, None) => (Schedule::Growing, WORKERS),
         };
         Config {
             threads: self.threads,
-            workers: self.workers.unwrap_or(workers),
+            workers,
             schedule,
             seed: self.seed,
             identification: Identification::Optimal,

@@ -38,6 +38,7 @@ impl EngineArgs {
             workers,
             schedule: match self.schedule {
                 ScheduleKind::Free => Schedule::Free,
+                ScheduleKind::Deterministic if self.workers.is_none() => Schedule::Growing,
                 ScheduleKind::Deterministic => Schedule::Deterministic,
             },
             seed: self.seed,

@@ -12,7 +12,7 @@
 //! ```
 //! use anabranch::batch::Batch;
 //! use anabranch::central::Central;
-//! use anabranch::engine::{self, Config, Schedule};
+//! use anabranch::engine::{self, Config};
 //! use anabranch::family::Gaussian;
 //! use anabranch::posterior::Predictor;
 //! use anabranch::process::{Bound, Dirichlet};
@@ -26,11 +26,12 @@
 //! let family = Gaussian::from_rows(&batches[0])?;
 //! let central = Central::new(family, Dirichlet::new(5.0, Bound::Paper)?);
 //!
-//! // The first minibatch alone, then four workers; the observer `()` watches nothing.
-//! let config = Config { schedule: Schedule::Deterministic, workers: 4, bootstrap_rows: 100, ..Config::default() };
+//! // The first minibatch alone, then the workers; the observer `()` watches nothing.
+//! let config = Config { bootstrap_rows: 100, ..Config::default() };
 //! let mut source = batches.into_iter().enumerate();
 //! engine::bootstrap(&central, &mut source, &config, &mut ())?;
 //! engine::run(&central, &mut source, &config, &mut ())?;
+//! engine::finish(&central, &config);
 //!
 //! let posterior = central.snapshot();
 //! assert_eq!(posterior.mass(), 2000.0);

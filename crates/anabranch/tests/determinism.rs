@@ -72,6 +72,37 @@ fn the_number_of_threads_changes_no_bit() {
     }
 }
 
+/// Rounds grow from one minibatch to several here.
+fn growing(threads: usize) -> Config {
+    Config { schedule: Schedule::Growing, ..config(3, 16, threads) }
+}
+
+#[test]
+fn the_number_of_threads_changes_no_bit_while_rounds_grow() {
+    let one = fingerprint(whole_run(&growing(1)).posterior());
+    for threads in [2, 5] {
+        assert_eq!(one, fingerprint(whole_run(&growing(threads)).posterior()), "{threads}");
+    }
+    let always_one = fingerprint(whole_run(&config(3, 2, 1)).posterior());
+    assert_ne!(one, always_one, "the rounds have not grown");
+}
+
+/// Each piece is a run of its own, on the same centre or on a copy of it.
+#[test]
+fn a_stream_in_pieces_is_the_whole_stream() {
+    let (family, batches) = small_stream();
+    let batches = Numbered::in_order(&batches).batches;
+    for config in [growing(3), config(3, 5, 2), config(3, 16, 3)] {
+        let whole = fingerprint(whole_run(&config).posterior());
+        let mut central = Central::from_fold(Fold::new(family.clone(), process()));
+        for pieces in [&batches[..1], &batches[1..9], &batches[9..9], &batches[9..70], &batches[70..]] {
+            central = central.fork();
+            run(&central, &mut Numbered::new(pieces.to_vec()), &config, &mut ()).unwrap();
+        }
+        assert_eq!(whole, fingerprint(central.snapshot().as_ref()), "{:?}", config.schedule);
+    }
+}
+
 #[test]
 fn the_number_of_workers_and_the_seed_are_what_fixes_the_result() {
     // Not a wish but a check of the test above: a fingerprint that never differed would prove nothing.

@@ -20,7 +20,7 @@ pub use batch_set::{BatchId, BatchSet};
 pub(crate) use journal::ROUNDING;
 pub use journal::{Absorb, Aside, Entry, Fold, Part, Void};
 pub use memory::{Memory, SAMPLE_ROWS};
-pub(crate) use rounds::Rounds;
+pub(crate) use rounds::{Flight, Rounds};
 pub use section::Section;
 
 use crate::batch::{Batch, Minibatch};
@@ -115,6 +115,13 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
         self.remembered(|memory| (self.checkpoint(), memory.clone()))
     }
 
+    /// A centre of its own in the same state: it goes on as this one would.
+    pub fn fork(&self) -> Self {
+        let (fold, memory) = self.state();
+        let rounds = self.rounds.lock().expect("no holder of this lock panics").clone();
+        Self { rounds: Mutex::new(rounds), ..Central::from_fold(fold).with_memory(memory) }
+    }
+
     /// The rows remembered so far.
     pub fn memory(&self) -> Memory<B> {
         self.remembered(|memory| memory.clone())
@@ -166,11 +173,10 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
     }
 
     /// The rounds of a deterministic run that goes on: those of the last run, if nothing has changed since.
-    pub(crate) fn rounds(&self, workers: usize) -> Rounds<F, P> {
+    pub(crate) fn rounds(&self, flight: Flight) -> Rounds<F, P> {
         let last = self.rounds.lock().expect("no holder of this lock panics").take();
         let now = self.snapshot();
-        last.filter(|rounds| rounds.go_on(workers, now.version()))
-            .unwrap_or_else(|| Rounds::new(workers, now))
+        last.filter(|rounds| rounds.go_on(flight, now.version())).unwrap_or_else(|| Rounds::new(flight, now))
     }
 
     /// Keeps the rounds for the next run.

@@ -6,18 +6,48 @@ use crate::family::Conjugate;
 use crate::posterior::Posterior;
 use crate::process::Process;
 
-/// Minibatches in rounds of half the logical workers: those of a round read the posterior after the round before last, so
-/// that as many are in flight as there are workers. A single worker reads the newest.
+/// Minibatches in rounds: those of a round read the posterior after the round before last, so that two rounds are in
+/// flight. A single worker reads the newest.
 ///
 /// A run that goes on where another one ended goes on in the same round.
 #[derive(Debug)]
-pub struct Rounds<F, P> {
-    workers: u64,
+pub(crate) struct Rounds<F, P> {
+    flight: Flight,
     joined: u64,
     /// Version of the posterior after the last of them.
     version: u64,
+    /// First minibatch of the round that is joining, of the next one, and of the one after that.
+    starts: [u64; 3],
     /// The posterior after the round before last, and after the last one.
     ends: [Arc<Posterior<F, P>>; 2],
+}
+
+/// How many minibatches are in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flight {
+    /// So many, always.
+    Fixed(usize),
+    /// As many as hold a small share of what the posterior has seen, and so many at most: what was learned from an old
+    /// posterior is then little beside it.
+    Growing(usize),
+}
+
+/// The share of what the posterior has seen that may be in flight.
+const SHARE: f64 = 1.0 / 32.0;
+
+impl Flight {
+    /// Minibatches of a round that follows on a posterior of this mass, if each has so much.
+    fn round(self, mass: f64, minibatch: f64) -> u64 {
+        let most = |workers: usize| (workers as u64 / 2).max(1);
+        match self {
+            Self::Fixed(workers) => most(workers),
+            Self::Growing(workers) => ((0.5 * SHARE * mass / minibatch) as u64).clamp(1, most(workers)),
+        }
+    }
+
+    fn is_one(self) -> bool {
+        matches!(self, Self::Fixed(0 | 1))
+    }
 }
 
 impl<F, P> Clone for Rounds<F, P> {
@@ -28,8 +58,11 @@ impl<F, P> Clone for Rounds<F, P> {
 
 impl<F: Conjugate, P: Process> Rounds<F, P> {
     /// The first round starts from this posterior.
-    pub(crate) fn new(workers: usize, start: Arc<Posterior<F, P>>) -> Self {
-        Self { workers: workers.max(1) as u64, joined: 0, version: start.version(), ends: [Arc::clone(&start), start] }
+    pub(crate) fn new(flight: Flight, start: Arc<Posterior<F, P>>) -> Self {
+        // How large a minibatch is shows in the first one.
+        let first = flight.round(0.0, 1.0);
+        let (version, starts) = (start.version(), [0, first, 2 * first]);
+        Self { flight, joined: 0, version, starts, ends: [Arc::clone(&start), start] }
     }
 
     /// Minibatches that have joined.
@@ -37,37 +70,53 @@ impl<F: Conjugate, P: Process> Rounds<F, P> {
         self.joined
     }
 
-    /// Whether these are rounds of so many workers, and a posterior of this version is where they have come to.
-    pub(crate) fn go_on(&self, workers: usize, version: u64) -> bool {
-        self.workers == workers.max(1) as u64 && self.version == version
-    }
-
-    fn size(&self) -> u64 {
-        (self.workers / 2).max(1)
+    /// Whether these are rounds of this kind, and a posterior of this version is where they have come to.
+    pub(crate) fn go_on(&self, flight: Flight, version: u64) -> bool {
+        self.flight == flight && self.version == version
     }
 
     /// The posterior that this minibatch reads; `None` while its round has to wait.
     pub(crate) fn read_by(&self, minibatch: u64) -> Option<Arc<Posterior<F, P>>> {
-        let ended = self.joined / self.size();
-        let lag = u64::from(self.workers > 1);
-        match (minibatch / self.size()).saturating_sub(lag) {
-            wanted if wanted > ended => None,
-            wanted => {
-                debug_assert!(wanted + 1 >= ended, "the round before last is the oldest that anybody reads");
-                Some(Arc::clone(&self.ends[usize::from(wanted == ended)]))
-            }
-        }
+        let [_, next, after_next] = self.starts;
+        let end = match self.flight.is_one() {
+            true if minibatch > self.joined => return None,
+            true => 1,
+            false if minibatch >= after_next => return None,
+            false => usize::from(minibatch >= next),
+        };
+        Some(Arc::clone(&self.ends[end]))
     }
 
     /// The next minibatch has joined, and this is the posterior now; returns whether a round has ended.
     pub(crate) fn pass(&mut self, now: Arc<Posterior<F, P>>) -> bool {
         self.joined += 1;
         self.version = now.version();
-        let ends = self.joined.is_multiple_of(self.size());
-        if ends {
-            self.ends.swap(0, 1);
-            self.ends[1] = now;
+        let [start, next, after_next] = self.starts;
+        if self.joined < next {
+            return false;
         }
-        ends
+        let minibatch = (now.mass() - self.ends[1].mass()) / (next - start) as f64;
+        self.starts = [next, after_next, after_next + self.flight.round(now.mass(), minibatch)];
+        self.ends.swap(0, 1);
+        self.ends[1] = now;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_flight_grows_with_what_was_seen() {
+        assert_eq!(Flight::Fixed(1).round(1e9, 1.0), 1);
+        assert_eq!(Flight::Fixed(8).round(0.0, 256.0), 4);
+        let growing = Flight::Growing(32);
+        assert_eq!([0.0, 4e3, 20e3, 60e3, 1e9].map(|mass| growing.round(mass, 256.0)), [1, 1, 1, 3, 16]);
+        // Rows without weight.
+        assert_eq!(growing.round(0.0, 0.0), 1);
+        assert_eq!(growing.round(1.0, 0.0), 16);
+        // A further pass takes old evidence away as it goes.
+        assert_eq!(growing.round(1.0, -1.0), 1);
     }
 }

@@ -24,7 +24,7 @@ pub use observer::{Event, Flow, Observer};
 pub use upkeep::{Polishing, finish, finish_while, is_due, tend};
 
 use crate::batch::Minibatch;
-use crate::central::{BatchId, Central};
+use crate::central::{BatchId, Central, Flight};
 use crate::family::Conjugate;
 use crate::identify::Identification;
 use crate::infer::{Increment, Inference, PriorChoice, Settings};
@@ -34,12 +34,15 @@ use crate::process::Process;
 /// When minibatches read and join the central posterior.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Schedule {
+    /// In order, with as many in flight as hold a small share of what the posterior has seen, and as there are logical
+    /// workers at most: the seed fixes the result on any number of threads.
+    #[default]
+    Growing,
+    /// In order, with as many in flight as there are logical workers: the seed and their number fix the result on any
+    /// number of threads.
+    Deterministic,
     /// Each as soon as it can, and different from run to run.
     Free,
-    /// Minibatches join in order, and each reads a posterior that the number of logical workers alone fixes, at most `W`
-    /// minibatches back: the seed and that number fix the result on any number of threads.
-    #[default]
-    Deterministic,
 }
 
 /// How a run is carried out, and which minibatch inference it carries out: that of mixtures unless told.
@@ -68,8 +71,8 @@ pub struct Config<I = Settings> {
     pub polish: Option<usize>,
 }
 
-/// Logical workers, unless told: the same on every machine, so that the seed alone fixes the result; twice the threads of
-/// a large one, so that nobody waits.
+/// Logical workers, unless told: the same on every machine, so that the seed alone fixes the result, and twice the threads
+/// of a large one, so that nobody waits.
 pub const WORKERS: usize = 32;
 
 /// Rows of the first minibatch of a mixture, unless told: enough for some hundred clusters.
@@ -170,12 +173,16 @@ where
     upkeep::count_lines(central);
     // A run that goes on may have ended between a minibatch and what was due after it.
     shared.upkeep.after(central, config);
+    let flight = match config.schedule {
+        Schedule::Growing => Flight::Growing(config.workers),
+        Schedule::Deterministic | Schedule::Free => Flight::Fixed(config.workers),
+    };
     let (to_workers, jobs) = bounded::<Job<I::Batch>>(2 * threads);
     let (to_observer, events) = bounded::<Event>(1024);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| read(source, to_workers, stop));
         let free = free::InFlight::new(config.workers.max(1));
-        let turnstile = turnstile::Turnstile::new(central.rounds(config.workers));
+        let turnstile = turnstile::Turnstile::new(central.rounds(flight));
         for _ in 0..threads {
             let (jobs, to_observer, shared) = (jobs.clone(), to_observer.clone(), &shared);
             let (free, turnstile) = (free.clone(), turnstile.clone());
@@ -183,7 +190,7 @@ where
                 let _guard = StopOnPanic(stop);
                 match config.schedule {
                     Schedule::Free => free::work(shared, &free, &jobs, &to_observer),
-                    Schedule::Deterministic => turnstile::work(shared, &turnstile, &jobs, &to_observer),
+                    _ => turnstile::work(shared, &turnstile, &jobs, &to_observer),
                 }
             });
         }
@@ -195,7 +202,7 @@ where
             }
         }
         let read = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        if config.schedule == Schedule::Deterministic {
+        if config.schedule != Schedule::Free {
             central.keep_rounds(turnstile.rounds());
         }
         read

@@ -1,8 +1,8 @@
 //! Deterministic running: minibatches go in rounds, and join in order.
 //!
 //! ```text
-//! round      0        1        2        3            rounds of W/2 minibatches
-//! reads    start    start   after 0  after 1         so that W are in flight
+//! round      0        1        2        3
+//! reads    start    start   after 0  after 1         two rounds are in flight
 //! ```
 //!
 //! Nobody waits for his turn: whoever completes the next minibatch in order joins all that are ready, and the others go
@@ -81,7 +81,12 @@ impl<F: Conjugate, P: Process, B> Turnstile<F, P, B> {
     }
 
     /// Leaves a minibatch to be joined in its turn, and joins what is ready unless another thread does.
-    fn leave(&self, job: Job<B>, increment: Increment, join: impl Fn(Job<B>, Increment) -> Arc<Posterior<F, P>>) {
+    fn leave(
+        &self,
+        job: Job<B>,
+        increment: Increment,
+        join: impl Fn(Job<B>, Increment) -> Arc<Posterior<F, P>>,
+    ) {
         let mut state = self.lock();
         let minibatch = state.before + job.turn;
         state.ready.insert(minibatch, (job, increment));

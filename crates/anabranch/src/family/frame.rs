@@ -288,8 +288,8 @@ mod tests {
         let rows = Batch::new(1, vec![f64::MAX, -f64::MAX, 1.0]).unwrap();
         assert!(Frame::from_rows(&rows).is_ok());
         assert!(Frame::isotropic_from_rows(&rows).is_ok());
-        // Zeros and the largest double lie on a grid of that width, which no scale can hold.
-        let rows = Batch::new(1, [0.0, f64::MAX, 0.0].repeat(3)).unwrap();
+        // Beside the largest double all others are 0: a grid of that width, which no scale can hold.
+        let rows = Batch::new(1, [0.0, f64::MAX, 0.3, 1e8, 1.0, 2.0].repeat(3)).unwrap();
         assert_eq!(Frame::from_rows(&rows).unwrap().resolution(0), 0.0);
         assert_eq!(Frame::isotropic_from_rows(&rows).unwrap().resolution(0), 0.0);
         let rows = Batch::new(1, vec![5e-324, 0.0]).unwrap();
