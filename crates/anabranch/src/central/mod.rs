@@ -20,7 +20,7 @@ pub use batch_set::{BatchId, BatchSet};
 pub(crate) use journal::ROUNDING;
 pub use journal::{Absorb, Aside, Entry, Fold, Part, Void};
 pub use memory::{Memory, SAMPLE_ROWS};
-pub(crate) use rounds::{Flight, Rounds};
+pub(crate) use rounds::{End, Flight, Rounds};
 pub use section::Section;
 
 use crate::batch::{Batch, Minibatch};

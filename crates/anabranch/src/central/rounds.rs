@@ -1,9 +1,10 @@
 //! Which posterior a minibatch reads when the seed alone is to fix the result.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::family::Conjugate;
-use crate::posterior::Posterior;
+use crate::posterior::{Component, Posterior};
 use crate::process::Process;
 
 /// Minibatches in rounds: those of a round read the posterior after the round before last, so that two rounds are in
@@ -19,7 +20,33 @@ pub(crate) struct Rounds<F, P> {
     /// First minibatch of the round that is joining, of the next one, and of the one after that.
     starts: [u64; 3],
     /// The posterior after the round before last, and after the last one.
-    ends: [Arc<Posterior<F, P>>; 2],
+    ends: [End<F, P>; 2],
+}
+
+/// A posterior that a whole round reads.
+#[derive(Debug)]
+pub(crate) struct End<F, P> {
+    pub(crate) posterior: Arc<Posterior<F, P>>,
+    /// Components that somebody makes ready.
+    taken: Arc<AtomicUsize>,
+}
+
+impl<F, P> Clone for End<F, P> {
+    fn clone(&self) -> Self {
+        Self { posterior: Arc::clone(&self.posterior), taken: Arc::clone(&self.taken) }
+    }
+}
+
+impl<F: Conjugate, P: Process> End<F, P> {
+    fn new(posterior: Arc<Posterior<F, P>>) -> Self {
+        Self { posterior, taken: Arc::default() }
+    }
+
+    /// Components that nobody makes ready yet: all readers share the work, and none waits for another to do it.
+    pub(crate) fn unready(&self) -> impl Iterator<Item = &Component> {
+        let next = || self.posterior.components().get(self.taken.fetch_add(1, Ordering::Relaxed));
+        std::iter::from_fn(next).map(Arc::as_ref)
+    }
 }
 
 /// How many minibatches are in flight.
@@ -32,8 +59,11 @@ pub(crate) enum Flight {
     Growing(usize),
 }
 
-/// The share of what the posterior has seen that may be in flight.
-const SHARE: f64 = 1.0 / 32.0;
+/// The share of what the posterior has seen that may be in flight, at first and in the end: it grows up to so many rows,
+/// as every further one changes less.
+const FIRST_SHARE: f64 = 1.0 / 32.0;
+const LAST_SHARE: f64 = 1.0 / 8.0;
+const LAST_ROWS: f64 = 250_000.0;
 
 impl Flight {
     /// Minibatches of a round that follows on a posterior of this mass, if each has so much.
@@ -41,7 +71,10 @@ impl Flight {
         let most = |workers: usize| (workers as u64 / 2).max(1);
         match self {
             Self::Fixed(workers) => most(workers),
-            Self::Growing(workers) => ((0.5 * SHARE * mass / minibatch) as u64).clamp(1, most(workers)),
+            Self::Growing(workers) => {
+                let share = (LAST_SHARE * mass / LAST_ROWS).clamp(FIRST_SHARE, LAST_SHARE);
+                ((0.5 * share * mass / minibatch) as u64).clamp(1, most(workers))
+            }
         }
     }
 
@@ -62,7 +95,7 @@ impl<F: Conjugate, P: Process> Rounds<F, P> {
         // How large a minibatch is shows in the first one.
         let first = flight.round(0.0, 1.0);
         let (version, starts) = (start.version(), [0, first, 2 * first]);
-        Self { flight, joined: 0, version, starts, ends: [Arc::clone(&start), start] }
+        Self { flight, joined: 0, version, starts, ends: [End::new(Arc::clone(&start)), End::new(start)] }
     }
 
     /// Minibatches that have joined.
@@ -76,7 +109,7 @@ impl<F: Conjugate, P: Process> Rounds<F, P> {
     }
 
     /// The posterior that this minibatch reads; `None` while its round has to wait.
-    pub(crate) fn read_by(&self, minibatch: u64) -> Option<Arc<Posterior<F, P>>> {
+    pub(crate) fn read_by(&self, minibatch: u64) -> Option<End<F, P>> {
         let [_, next, after_next] = self.starts;
         let end = match self.flight.is_one() {
             true if minibatch > self.joined => return None,
@@ -84,7 +117,7 @@ impl<F: Conjugate, P: Process> Rounds<F, P> {
             false if minibatch >= after_next => return None,
             false => usize::from(minibatch >= next),
         };
-        Some(Arc::clone(&self.ends[end]))
+        Some(self.ends[end].clone())
     }
 
     /// The next minibatch has joined, and this is the posterior now; returns whether a round has ended.
@@ -95,10 +128,10 @@ impl<F: Conjugate, P: Process> Rounds<F, P> {
         if self.joined < next {
             return false;
         }
-        let minibatch = (now.mass() - self.ends[1].mass()) / (next - start) as f64;
+        let minibatch = (now.mass() - self.ends[1].posterior.mass()) / (next - start) as f64;
         self.starts = [next, after_next, after_next + self.flight.round(now.mass(), minibatch)];
         self.ends.swap(0, 1);
-        self.ends[1] = now;
+        self.ends[1] = End::new(now);
         true
     }
 }
@@ -113,6 +146,7 @@ mod tests {
         assert_eq!(Flight::Fixed(8).round(0.0, 256.0), 4);
         let growing = Flight::Growing(32);
         assert_eq!([0.0, 4e3, 20e3, 60e3, 1e9].map(|mass| growing.round(mass, 256.0)), [1, 1, 1, 3, 16]);
+        assert_eq!([125e3, 250e3].map(|mass| growing.round(mass, 1024.0)), [3, 15]);
         // Rows without weight.
         assert_eq!(growing.round(0.0, 0.0), 1);
         assert_eq!(growing.round(1.0, 0.0), 16);

@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use crossbeam_channel::{Receiver, Sender};
 
 use super::{Event, Job, Shared, receive};
-use crate::central::Rounds;
+use crate::central::{End, Rounds};
 use crate::family::Conjugate;
 use crate::infer::{Increment, Inference};
 use crate::posterior::Posterior;
@@ -64,15 +64,15 @@ impl<F: Conjugate, P: Process, B> Turnstile<F, P, B> {
     }
 
     /// Waits for the posterior that this minibatch reads; `None` when another thread broke down.
-    fn snapshot(&self, turn: u64) -> Option<Arc<Posterior<F, P>>> {
+    fn read(&self, turn: u64) -> Option<End<F, P>> {
         let mut state = self.lock();
         let minibatch = state.before + turn;
         loop {
             if state.broken {
                 return None;
             }
-            if let Some(posterior) = state.rounds.read_by(minibatch) {
-                return Some(posterior);
+            if let Some(end) = state.rounds.read_by(minibatch) {
+                return Some(end);
             }
             state.waiting += 1;
             state = self.shared.1.wait(state).expect(PANIC_FREE);
@@ -132,9 +132,11 @@ pub(super) fn work<F: Conjugate, P: Process, I: Inference<F, P>>(
     let _guard = BreakOnPanic(turnstile.clone());
     let mut workspace = I::Workspace::default();
     while let Some(mut job) = receive(jobs) {
-        let Some(snapshot) = turnstile.snapshot(job.turn) else { return };
-        let increment = shared.infer(&mut job, &snapshot, &mut workspace);
-        drop(snapshot);
+        let Some(read) = turnstile.read(job.turn) else { return };
+        let family = read.posterior.family();
+        read.unready().for_each(|component| shared.config.inference.make_ready(family, component));
+        let increment = shared.infer(&mut job, &read.posterior, &mut workspace);
+        drop(read);
         turnstile.leave(job, increment, |job, increment| {
             shared.absorb(job, increment, events);
             shared.central.snapshot()

@@ -6,7 +6,7 @@
 
 use std::sync::Mutex;
 
-use super::{Config, Flow, minibatch_rng};
+use super::{Config, Flow, Schedule, minibatch_rng};
 use crate::batch::Minibatch;
 use crate::central::{BatchId, Central, Entry, Fold, ROUNDING};
 use crate::family::Conjugate;
@@ -58,7 +58,9 @@ impl Upkeep {
         {
             // He may have been at it when we looked.
             if due(central, config) == Some(lines) {
-                central.tend_at(lines, || tend(central, config));
+                // Where minibatches join in order, the others soon have nothing to do.
+                let threads = if config.schedule == Schedule::Free { 1 } else { config.threads };
+                central.tend_at(lines, || parallel::on(threads, || tend(central, config)));
             }
         }
     }

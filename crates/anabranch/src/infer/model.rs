@@ -20,7 +20,7 @@ use crate::batch::{Batch, Minibatch};
 use crate::central::Part;
 use crate::family::{Conjugate, Family};
 use crate::identify::ComponentId;
-use crate::posterior::{Evidence, Posterior};
+use crate::posterior::{Component, Evidence, Posterior};
 use crate::process::Process;
 
 /// Minibatch inference for components of family `F` whose number follows the process `P`.
@@ -36,6 +36,9 @@ pub trait Inference<F: Conjugate, P: Process>: Clone + Debug + Send + Sync + 'st
 
     /// Makes a minibatch ready to be learned from and remembered, once, whoever does it.
     fn prepare(&self, _family: &F, _batch: &mut Self::Batch, _rng: &mut impl Rng) {}
+
+    /// Computes what every minibatch asks of a component, for all who read it.
+    fn make_ready(&self, _family: &F, _component: &Component) {}
 
     /// Learns from one minibatch with the central posterior as prior.
     fn infer(
@@ -99,6 +102,11 @@ impl<F: Family, P: Process> Inference<F, P> for Settings {
 
     fn prepare(&self, family: &F, batch: &mut Batch, rng: &mut impl Rng) {
         cells::spread(family, batch, rng);
+    }
+
+    fn make_ready(&self, family: &F, component: &Component) {
+        component.screen(family);
+        component.predictive(family);
     }
 
     fn infer(
