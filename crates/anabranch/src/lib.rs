@@ -10,36 +10,22 @@
 //! # Quick start
 //!
 //! ```
-//! use anabranch::batch::Batch;
-//! use anabranch::central::Central;
-//! use anabranch::engine::{self, Config};
-//! use anabranch::family::Gaussian;
-//! use anabranch::posterior::Predictor;
-//! use anabranch::process::{Bound, Dirichlet};
+//! use anabranch::prelude::*;
 //!
-//! // Two clusters on a line, near 0 and near 10, in 20 minibatches of 100 rows.
-//! let minibatch = |b: u32| {
-//!     let rows = (0..100).map(|i| f64::from(i % 2) * 10.0 + f64::from((i * 7 + b * 3) % 20) / 20.0);
-//!     Batch::new(1, rows.collect())
-//! };
-//! let batches = (0..20).map(minibatch).collect::<Result<Vec<_>, _>>()?;
-//! let family = Gaussian::from_rows(&batches[0])?;
-//! let central = Central::new(family, Dirichlet::new(5.0, Bound::Paper)?);
-//!
-//! // The first minibatch alone, then the workers; the observer `()` watches nothing.
-//! let config = Config { bootstrap_rows: 100, ..Config::default() };
-//! let mut source = batches.into_iter().enumerate();
-//! engine::bootstrap(&central, &mut source, &config, &mut ())?;
-//! engine::run(&central, &mut source, &config, &mut ())?;
-//! engine::finish(&central, &config);
-//!
-//! let posterior = central.snapshot();
-//! assert_eq!(posterior.mass(), 2000.0);
-//! let predictor = Predictor::new(&posterior);
-//! assert_ne!(predictor.label(&[0.5]), predictor.label(&[10.5]));
-//! assert!(predictor.ln_density(&[0.5]) > predictor.ln_density(&[5.0]));
+//! let mut learner = Mixture::gaussian().seed(1).learner()?;
+//! for day in 0..3 {
+//!     // Two clusters on a line, near 0 and near 20.
+//!     let noise = |t: f64| t.sin() + (1.7 * t).sin() + (2.3 * t).sin();
+//!     let rows = (0..100).map(|i| f64::from(i % 2) * 20.0 + noise(f64::from(100 * day + i)));
+//!     learner.learn(&Batch::new(1, rows.collect())?)?;
+//! }
+//! let model = learner.model().expect("there are rows");
+//! assert_eq!(model.n_components(), 2);
+//! assert_ne!(model.label(&[0.5]), model.label(&[20.5]));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! The [`engine`] takes streams of any source, shows each minibatch to an observer, and can be stopped and resumed.
 //!
 //! # Architecture
 //!
@@ -67,6 +53,7 @@
 //! | [`infer`] | what does one minibatch teach? |
 //! | [`identify`] | which new component of a worker is which new component of the centre? |
 //! | [`central`] | in which order do increments join, and which of them count? |
+//! | [`learner`] | how is a model learned from rows in pieces? |
 //! | [`engine`] | who runs when? |
 //! | [`clusters`] | which components are parts of one hill of the density? |
 //! | [`diagnose`] | what is doubtful about a posterior? |
@@ -103,9 +90,11 @@ pub mod engine;
 pub mod family;
 pub mod identify;
 pub mod infer;
+pub mod learner;
 pub mod math;
 pub mod metric;
 mod parallel;
 pub mod posterior;
+pub mod prelude;
 pub mod process;
 mod sync;

@@ -11,6 +11,7 @@ mod experiment;
 mod families;
 mod fit;
 mod formats;
+mod learner;
 #[cfg(target_os = "linux")]
 mod memory;
 mod models;

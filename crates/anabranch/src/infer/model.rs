@@ -105,7 +105,9 @@ impl<F: Family, P: Process> Inference<F, P> for Settings {
     }
 
     fn make_ready(&self, family: &F, component: &Component) {
-        component.screen(family);
+        if family.screen_len() > 0 {
+            component.screen(family);
+        }
         component.predictive(family);
     }
 

@@ -1,0 +1,379 @@
+//! A whole run in one place: rows in, a model out at any moment.
+//!
+//! ```text
+//! rows ──▶ buffer ──full minibatches──▶ centre           (`learn`)
+//!             └──what is left──▶ a copy of the centre     (`model`), ended as a run ends
+//! ```
+//!
+//! Looking changes nothing of what will be learned, and rows in pieces give the model of all of them at once.
+
+use std::fmt;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::batch::Batch;
+use crate::central::{BatchId, Central};
+use crate::engine::{self, BatchSource, Config};
+use crate::family::{
+    AnyFamily, Bernoulli, Categorical, Diagonal, DomainError, Family, Gaussian, Multinomial, Poisson,
+    PriorError, Spherical,
+};
+use crate::identify::ComponentId;
+use crate::posterior::{Posterior, Predictor};
+use crate::process::{AnyProcess, Bound, Parameter, ProcessError};
+
+/// Rows of a minibatch, unless told.
+pub const MINIBATCH_ROWS: usize = 256;
+
+/// What makes the family of the first rows.
+type Maker<F> = dyn Fn(&Batch) -> Result<F, PriorError> + Send + Sync;
+
+/// What is to be learned, and how: everything has a default that works on data nobody has seen.
+///
+/// ```
+/// use anabranch::prelude::*;
+///
+/// let mut learner = Mixture::gaussian().alpha(5.0).seed(1).learner()?;
+/// for day in 0..3 {
+///     // Two clusters on a line, near 0 and near 20.
+///     let noise = |t: f64| t.sin() + (1.7 * t).sin() + (2.3 * t).sin();
+///     let rows = (0..100).map(|i| f64::from(i % 2) * 20.0 + noise(f64::from(100 * day + i)));
+///     learner.learn(&Batch::new(1, rows.collect())?)?;
+/// }
+/// let model = learner.model().expect("there are rows");
+/// assert_eq!(model.n_components(), 2);
+/// assert_ne!(model.label(&[0.5]), model.label(&[20.5]));
+/// assert!(model.ln_density(&[0.5]) > model.ln_density(&[10.0]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Mixture<F = AnyFamily> {
+    family: Arc<Maker<F>>,
+    alpha: f64,
+    discount: Option<f64>,
+    minibatch_rows: usize,
+    config: Config,
+}
+
+impl<F> fmt::Debug for Mixture<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { family: _, alpha, discount, minibatch_rows, config } = self;
+        f.debug_struct("Mixture")
+            .field("alpha", alpha)
+            .field("discount", discount)
+            .field("minibatch_rows", minibatch_rows)
+            .field("config", config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The families, each with a prior that is learned from the rows.
+impl Mixture {
+    /// Gaussians with full covariance.
+    pub fn gaussian() -> Self {
+        Self::of(|rows| Ok(Gaussian::from_rows(rows)?.into()))
+    }
+
+    /// Gaussians whose columns are independent.
+    pub fn diagonal() -> Self {
+        Self::of(|rows| Ok(Diagonal::from_rows(rows)?.into()))
+    }
+
+    /// Round Gaussians.
+    pub fn spherical() -> Self {
+        Self::of(|rows| Ok(Spherical::from_rows(rows)?.into()))
+    }
+
+    /// Columns of zeros and ones.
+    pub fn bernoulli() -> Self {
+        Self::of(|rows| Ok(Bernoulli::from_rows(rows)?.into()))
+    }
+
+    /// Columns of codes 0, 1, 2, …
+    pub fn categorical() -> Self {
+        Self::of(|rows| Ok(Categorical::from_rows(rows)?.into()))
+    }
+
+    /// Columns of counts.
+    pub fn poisson() -> Self {
+        Self::of(|rows| Ok(Poisson::from_rows(rows)?.into()))
+    }
+
+    /// Rows of counts that share a total.
+    pub fn multinomial() -> Self {
+        Self::of(|rows| Ok(Multinomial::from_rows(rows)?.into()))
+    }
+}
+
+impl<F: Family> Mixture<F> {
+    /// Components of a family that is made from the first rows: any that is here, or your own.
+    pub fn of(family: impl Fn(&Batch) -> Result<F, PriorError> + Send + Sync + 'static) -> Self {
+        let (alpha, discount, minibatch_rows) = (5.0, None, MINIBATCH_ROWS);
+        Self { family: Arc::new(family), alpha, discount, minibatch_rows, config: Config::default() }
+    }
+
+    /// Concentration of the process: larger expects more components. 5 unless told.
+    pub fn alpha(self, alpha: f64) -> Self {
+        Self { alpha, ..self }
+    }
+
+    /// A Pitman–Yor process of this discount: a power law of small components.
+    pub fn pitman_yor(self, discount: f64) -> Self {
+        Self { discount: Some(discount), ..self }
+    }
+
+    /// Seed of everything random. It alone fixes the result. 0 unless told.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.config.seed = seed;
+        self
+    }
+
+    /// Threads; they change no bit of the result. All cores unless told.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.config.threads = threads.max(1);
+        self
+    }
+
+    /// Rows of a minibatch after the first. [`MINIBATCH_ROWS`] unless told.
+    pub fn minibatch_rows(self, rows: usize) -> Self {
+        Self { minibatch_rows: rows.max(1), ..self }
+    }
+
+    /// Rows of the first minibatch, which is learned alone. [`engine::BOOTSTRAP_ROWS`] unless told.
+    pub fn first_rows(mut self, rows: usize) -> Self {
+        self.config.bootstrap_rows = rows.max(1);
+        self
+    }
+
+    /// Somebody who has learned nothing yet.
+    pub fn learner(self) -> Result<Learner<F>, ProcessError> {
+        let discount = self.discount.map(Parameter::Given);
+        let process = AnyProcess::new(Parameter::Given(self.alpha), discount, Bound::Paper)?;
+        let Self { family, minibatch_rows, config, .. } = self;
+        let (domain, buffer, centre, minibatches) = (None, Buffer::default(), None, 0);
+        Ok(Learner { family, process, minibatch_rows, config, domain, buffer, centre, minibatches })
+    }
+}
+
+/// Why rows were not learned from. Nothing of them was.
+#[derive(Clone, Debug, Error, PartialEq)]
+#[non_exhaustive]
+pub enum LearnError {
+    /// Not the columns of the rows before.
+    #[error("the rows have {found} columns, those before had {expected}")]
+    Columns {
+        /// Columns of the rows before.
+        expected: usize,
+        /// Columns of these.
+        found: usize,
+    },
+    /// A row is not in the family's domain.
+    #[error("row {row}: {source}")]
+    Domain {
+        /// The row, from 0, of those that were handed over.
+        row: usize,
+        /// What is wrong with it.
+        source: DomainError,
+    },
+    /// The first rows make no prior.
+    #[error("the first rows make no prior: {0}")]
+    Prior(#[from] PriorError),
+}
+
+/// Rows that do not make a minibatch yet.
+#[derive(Clone, Debug, Default)]
+struct Buffer {
+    values: Vec<f64>,
+    weights: Vec<f64>,
+    weighted: bool,
+    columns: usize,
+}
+
+impl Buffer {
+    fn rows(&self) -> usize {
+        self.weights.len()
+    }
+
+    fn push(&mut self, rows: &Batch) {
+        self.columns = rows.dimensions();
+        self.values.extend_from_slice(rows.values());
+        match rows.weights() {
+            Some(weights) => {
+                self.weighted = true;
+                self.weights.extend_from_slice(weights);
+            }
+            None => self.weights.resize(self.weights.len() + rows.n_rows(), 1.0),
+        }
+    }
+
+    /// The first rows, which leave the buffer.
+    fn take(&mut self, n: usize) -> Batch {
+        let values = self.values.drain(..n * self.columns).collect();
+        let weights: Vec<f64> = self.weights.drain(..n).collect();
+        let rows = Batch::new(self.columns, values);
+        let rows = rows.and_then(|rows| if self.weighted { rows.with_weights(weights) } else { Ok(rows) });
+        rows.expect("they were rows when they came")
+    }
+}
+
+type Centre<F> = Central<F, AnyProcess>;
+
+/// Learns from rows in any pieces.
+pub struct Learner<F: Family = AnyFamily> {
+    family: Arc<Maker<F>>,
+    process: AnyProcess,
+    minibatch_rows: usize,
+    config: Config,
+    /// A family that knows which rows can be learned from.
+    domain: Option<F>,
+    buffer: Buffer,
+    /// `None` until the first minibatch is complete.
+    centre: Option<Centre<F>>,
+    minibatches: u64,
+}
+
+impl<F: Family> fmt::Debug for Learner<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mass = self.centre.as_ref().map_or(0.0, |centre| centre.snapshot().mass());
+        f.debug_struct("Learner")
+            .field("mass", &mass)
+            .field("waiting", &self.buffer.rows())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Full minibatches of the buffer.
+struct Cutter<'a> {
+    buffer: &'a mut Buffer,
+    rows: usize,
+    next: &'a mut u64,
+}
+
+impl BatchSource for Cutter<'_> {
+    type Batch = Batch;
+    type Error = std::convert::Infallible;
+
+    fn next(&mut self) -> Result<Option<(BatchId, Batch)>, Self::Error> {
+        if self.buffer.rows() == 0 || self.buffer.rows() < self.rows {
+            return Ok(None);
+        }
+        let id = BatchId(*self.next);
+        *self.next += 1;
+        Ok(Some((id, self.buffer.take(self.rows.max(1)))))
+    }
+}
+
+impl<F: Family> Learner<F> {
+    /// Learns from the rows; those that do not fill a minibatch wait for the next ones.
+    pub fn learn(&mut self, rows: &Batch) -> Result<(), LearnError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        self.check(rows)?;
+        self.buffer.push(rows);
+        let first = self.config.bootstrap_rows;
+        if self.centre.is_none() && self.buffer.rows() >= first {
+            let rows = self.buffer.take(first);
+            self.centre = Some(self.begin(rows)?);
+            self.minibatches = 1;
+        }
+        if let Some(centre) = &self.centre {
+            let (rows, next) = (self.minibatch_rows, &mut self.minibatches);
+            go_on(centre, &mut Cutter { buffer: &mut self.buffer, rows, next }, &self.config);
+        }
+        Ok(())
+    }
+
+    /// The model of all rows so far, as if they were all; `None` before the first.
+    pub fn model(&self) -> Option<Model<F>> {
+        let mut buffer = self.buffer.clone();
+        let mut minibatches = self.minibatches;
+        let centre = match &self.centre {
+            Some(centre) => centre.fork(),
+            None if buffer.rows() == 0 => return None,
+            // They made a family when they were checked.
+            None => {
+                minibatches = 1;
+                self.begin(buffer.take(buffer.rows())).ok()?
+            }
+        };
+        let (rows, next) = (buffer.rows(), &mut minibatches);
+        go_on(&centre, &mut Cutter { buffer: &mut buffer, rows, next }, &self.config);
+        engine::finish(&centre, &self.config);
+        Some(Model::new(centre.snapshot()))
+    }
+
+    /// The first minibatch, alone.
+    fn begin(&self, rows: Batch) -> Result<Centre<F>, LearnError> {
+        let centre = Central::new((self.family)(&rows)?, self.process);
+        let mut source = std::iter::once(rows).enumerate();
+        engine::bootstrap(&centre, &mut source, &self.config, &mut ()).unwrap_or_else(|never| match never {});
+        Ok(centre)
+    }
+
+    fn check(&mut self, rows: &Batch) -> Result<(), LearnError> {
+        let domain = match self.domain.take() {
+            Some(domain) => domain,
+            None => (self.family)(rows)?,
+        };
+        let (expected, found) = (domain.dimensions(), rows.dimensions());
+        let wrong = || rows.rows().enumerate().find_map(|(row, x)| Some((row, domain.check(x).err()?)));
+        let checked = match expected == found {
+            false => Err(LearnError::Columns { expected, found }),
+            true => wrong().map_or(Ok(()), |(row, source)| Err(LearnError::Domain { row, source })),
+        };
+        // Only rows that can be learned from say what can be.
+        if checked.is_ok() || self.centre.is_some() || self.buffer.rows() > 0 {
+            self.domain = Some(domain);
+        }
+        checked
+    }
+}
+
+fn go_on<F: Family>(centre: &Centre<F>, source: &mut Cutter<'_>, config: &Config) {
+    engine::run(centre, source, config, &mut ()).unwrap_or_else(|never| match never {});
+}
+
+/// What has been learned: answers, on any number of threads, while the learner goes on.
+pub struct Model<F = AnyFamily> {
+    posterior: Arc<Posterior<F, AnyProcess>>,
+    predictor: Predictor,
+}
+
+impl<F: Family> fmt::Debug for Model<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Model").field("posterior", &self.posterior).finish_non_exhaustive()
+    }
+}
+
+impl<F: Family> Model<F> {
+    fn new(posterior: Arc<Posterior<F, AnyProcess>>) -> Self {
+        Self { predictor: Predictor::new(&posterior), posterior }
+    }
+
+    /// How many components there are.
+    pub fn n_components(&self) -> usize {
+        self.posterior.components().len()
+    }
+
+    /// The most probable component of a row; `None` when a new one is.
+    pub fn label(&self, x: &[f64]) -> Option<ComponentId> {
+        self.predictor.label(x)
+    }
+
+    /// The log of the predictive density of a row.
+    pub fn ln_density(&self, x: &[f64]) -> f64 {
+        self.predictor.ln_density(x)
+    }
+
+    /// Everything else that can be asked of rows, in blocks and on threads.
+    pub fn predictor(&self) -> &Predictor {
+        &self.predictor
+    }
+
+    /// Everything that is known.
+    pub fn posterior(&self) -> &Posterior<F, AnyProcess> {
+        &self.posterior
+    }
+}
