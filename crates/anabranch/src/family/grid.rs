@@ -27,7 +27,7 @@ pub(super) fn widths(rows: &Batch) -> Vec<f64> {
 }
 
 fn width(rows: &Batch, column: usize) -> Option<f64> {
-    let values = || rows.rows().map(|row| row[column]);
+    let values = || rows.rows().map(|row| row[column]).filter(|value| !value.is_nan());
     let first = values().next()?;
     // Halves: the difference of two doubles may be none.
     let range = values().map(|value| (0.5 * value - 0.5 * first).abs()).fold(0.0, f64::max);
@@ -53,7 +53,7 @@ fn width(rows: &Batch, column: usize) -> Option<f64> {
     let width = 2.0 * width;
     match different_values(values()) {
         ENOUGH_VALUES.. => Some(width),
-        few if rows.n_rows() >= REPEATS * few => Some(decimal(width, first).unwrap_or(width)),
+        few if values().count() >= REPEATS * few => Some(decimal(width, first).unwrap_or(width)),
         _ => None,
     }
 }
@@ -164,7 +164,8 @@ mod tests {
         assert_eq!(found(vec![3.0; 100]), 0.0);
         assert_eq!(found((0..1000).map(|ix| f64::from(ix * ix * 7 % 1_000_003)).collect()), 0.0);
         assert_eq!(found(vec![f64::MAX, -f64::MAX, 0.0, 1.0]), 0.0);
-        let extremes = [f64::MAX, -f64::MAX, f64::MIN_POSITIVE, 5e-324, 1e-300, 1e300, 1.0, 0.0, -0.0, 3e-324];
+        let extremes =
+            [f64::MAX, -f64::MAX, f64::MIN_POSITIVE, 5e-324, 1e-300, 1e300, 1.0, 0.0, -0.0, 3e-324];
         for a in extremes {
             for b in extremes {
                 for c in extremes {
