@@ -13,6 +13,7 @@ mod fit;
 mod formats;
 #[cfg(target_os = "linux")]
 mod memory;
+mod missing;
 mod models;
 mod output;
 #[cfg(unix)]
