@@ -85,15 +85,6 @@ impl Frame {
         Ok(self)
     }
 
-    /// The same frame with the widths that the rows show; a scale at the end of its range has none.
-    fn with_grid_of(self, rows: &Batch) -> Result<Self, PriorError> {
-        let mut widths = grid::widths(rows);
-        for (width, scale) in widths.iter_mut().zip(&self.scale) {
-            *width = if *width / scale <= WIDEST_INTERVAL { *width } else { 0.0 };
-        }
-        self.with_resolution(widths)
-    }
-
     /// The units of the data: nothing is shifted or scaled.
     pub fn identity(dimensions: usize) -> Self {
         Self { shift: vec![0.0; dimensions], scale: vec![1.0; dimensions], resolution: Vec::new() }
@@ -107,7 +98,7 @@ impl Frame {
         let moments = column_moments(rows)?;
         let scale = moments.iter().map(|m| if m.is_constant() { m.fallback_scale() } else { m.deviation });
         let scale = scale.map(into_range).collect();
-        Self::new(moments.iter().map(|m| m.mean).collect(), scale)?.with_grid_of(rows)
+        Self::new(moments.iter().map(|m| m.mean).collect(), scale)?.with_resolution(grid::widths(rows))
     }
 
     /// The mean of each column and one scale for all: the root mean square of the columns' standard deviations.
@@ -122,7 +113,8 @@ impl Frame {
             largest * (squares / moments.len() as f64).sqrt()
         };
         let n = moments.len();
-        Self::new(moments.iter().map(|m| m.mean).collect(), vec![into_range(scale); n])?.with_grid_of(rows)
+        Self::new(moments.iter().map(|m| m.mean).collect(), vec![into_range(scale); n])?
+            .with_resolution(grid::widths(rows))
     }
 
     /// Number of columns.
