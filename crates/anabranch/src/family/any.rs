@@ -147,6 +147,25 @@ impl Family for AnyFamily {
         delegate!(self, family => family.ln_missing(table, missing, condition, features))
     }
 
+    fn missing_panel(&self, phi: &[f64], panel: &mut Vec<f64>) {
+        delegate!(self, family => family.missing_panel(phi, panel));
+    }
+
+    fn condition_panel(&self, panel: &[f64], k: usize, missing: &[usize], out: &mut Vec<f64>) {
+        delegate!(self, family => family.condition_panel(panel, k, missing, out));
+    }
+
+    fn add_ln_missing(
+        &self,
+        panel: &[f64],
+        missing: &[usize],
+        condition: &[f64],
+        features: &[f64],
+        scores: &mut [f64],
+    ) {
+        delegate!(self, family => family.add_ln_missing(panel, missing, condition, features, scores));
+    }
+
     fn expect_missing(&self, table: &[f64], missing: &[usize], condition: &[f64], features: &mut [f64]) {
         delegate!(self, family => family.expect_missing(table, missing, condition, features));
     }

@@ -25,6 +25,7 @@ mod linear_gaussian;
 mod multinomial;
 mod natural;
 mod normal_inverse_wishart;
+mod panel;
 mod poisson;
 mod product;
 mod profile;
@@ -192,6 +193,36 @@ pub trait Family: Conjugate {
     /// `log ∫ exp(φ · T(x)) h(x) dx_missing − φ · T(x_known)`, of a row with these features.
     fn ln_missing(&self, table: &[f64], missing: &[usize], _condition: &[f64], _features: &[f64]) -> f64 {
         missing.iter().filter_map(|column| table.get(*column)).sum()
+    }
+
+    /// Tables of several components, laid out for all of them at once; one after another unless a family knows better.
+    fn missing_panel(&self, phi: &[f64], panel: &mut Vec<f64>) {
+        let mut table = Vec::new();
+        panel.clear();
+        for phi in phi.chunks_exact(self.n_features()) {
+            self.missing_table(phi, &mut table);
+            panel.extend_from_slice(&table);
+        }
+    }
+
+    /// What a panel of `k` components says of these missing columns, for any row.
+    fn condition_panel(&self, _panel: &[f64], _k: usize, _missing: &[usize], _out: &mut Vec<f64>) {}
+
+    /// Adds [`Family::ln_missing`] of each component of a panel to its score.
+    fn add_ln_missing(
+        &self,
+        panel: &[f64],
+        missing: &[usize],
+        _condition: &[f64],
+        features: &[f64],
+        scores: &mut [f64],
+    ) {
+        let mut condition = Vec::new();
+        let len = panel.len() / scores.len().max(1);
+        for (table, score) in panel.chunks_exact(len.max(1)).zip(scores) {
+            self.condition(table, missing, false, &mut condition);
+            *score += self.ln_missing(table, missing, &condition, features);
+        }
     }
 
     /// Makes `E[T(x) | x_known, φ]` of the features of a row.

@@ -11,11 +11,13 @@
 //! block. The integral is exact in every family; of a normal density with full covariance it takes one factorisation for each
 //! component and each set of missing columns. Complete rows never come here.
 
+use pulp::{Arch, Simd, WithSimd};
+
 use super::labels::Labels;
 use super::narrow::Scored;
 use crate::batch::Batch;
 use crate::family::Family;
-use crate::math::product::rows_times_parameters;
+use crate::math::product::{add_scaled, dot, rows_times_parameters};
 use crate::parallel;
 
 /// Rows that are scored at a time.
@@ -87,7 +89,8 @@ impl Holes {
         if self.is_empty() || k == 0 {
             return;
         }
-        let tables = Tables::new(family, phi);
+        let mut panel = Vec::new();
+        family.missing_panel(phi, &mut panel);
         let found = parallel::map(self.rows.chunks(ROWS), |rows| {
             let mut own = Labels::default();
             own.clear(rows.len());
@@ -99,17 +102,15 @@ impl Holes {
             let mut first = 0;
             for alike in rows.chunk_by(|a, b| a.pattern == b.pattern) {
                 let missing = &self.patterns[alike[0].pattern];
-                for (ix, table) in tables.0.iter().enumerate() {
-                    family.condition(table, missing, false, &mut condition);
-                    for row in first..first + alike.len() {
-                        let x = row_of(&known, row, f);
-                        scores[row * k + ix] +=
-                            ln_weights[ix] + family.ln_missing(table, missing, &condition, x);
-                    }
+                family.condition_panel(&panel, k, missing, &mut condition);
+                for row in first..first + alike.len() {
+                    let (x, scores) = (row_of(&known, row, f), &mut scores[row * k..(row + 1) * k]);
+                    family.add_ln_missing(&panel, missing, &condition, x, scores);
+                    scores.iter_mut().zip(ln_weights).for_each(|(score, weight)| *score += weight);
+                    own.choose(row, scores);
                 }
                 first += alike.len();
             }
-            scores.chunks_exact(k).enumerate().for_each(|(row, scores)| own.choose(row, scores));
             own
         });
         self.put(&found, labels);
@@ -139,8 +140,9 @@ impl Holes {
                     own.rescore(ix, |component| {
                         let table = &tables.0[component];
                         let condition = conditions.of(family, &tables, component, *hole, missing, false);
-                        let score: f64 = x.iter().zip(row_of(phi, component, f)).map(|(a, b)| a * b).sum();
-                        score + ln_weights[component] + family.ln_missing(table, missing, condition, x)
+                        dot_of(x, row_of(phi, component, f))
+                            + ln_weights[component]
+                            + family.ln_missing(table, missing, condition, x)
                     });
                 }
             }
@@ -189,12 +191,10 @@ impl Holes {
                 }
                 expected.copy_from_slice(x);
                 family.expect_missing(table, missing, &condition, &mut expected);
-                let mut more = 0.0;
-                for ((sum, phi), (expected, known)) in sums.iter_mut().zip(phi).zip(expected.iter().zip(x)) {
-                    let added = expected - known;
-                    *sum += share * added;
-                    more += phi * added;
-                }
+                // What is known was added with the labels.
+                Arch::new().dispatch(Add { scale: share, row: &expected, out: sums });
+                Arch::new().dispatch(Add { scale: -share, row: x, out: sums });
+                let more = dot_of(phi, &expected) - dot_of(phi, x);
                 *entropy += share * (family.ln_missing(table, missing, &condition, x) - more);
             }
         });
@@ -249,6 +249,36 @@ impl Conditions {
             family.condition(&tables.0[component], missing, moments, &mut self.of[component]);
         }
         &self.of[component]
+    }
+}
+
+/// A product of two rows for the registers of the machine.
+fn dot_of(a: &[f64], b: &[f64]) -> f64 {
+    struct Dot<'a>(&'a [f64], &'a [f64]);
+    impl WithSimd for Dot<'_> {
+        type Output = f64;
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) -> f64 {
+            dot(simd, self.0, self.1)
+        }
+    }
+    Arch::new().dispatch(Dot(a, b))
+}
+
+/// `out += scale · row`.
+struct Add<'a> {
+    scale: f64,
+    row: &'a [f64],
+    out: &'a mut [f64],
+}
+
+impl WithSimd for Add<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        add_scaled(simd, self.scale, self.row, self.out);
     }
 }
 

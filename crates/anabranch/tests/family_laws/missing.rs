@@ -94,6 +94,17 @@ fn what_is_missing_is_integrated_out_exactly() {
         let found =
             score(&features) + family.ln_base(x) + family.ln_missing(&table, missing, &condition, &features);
         assert!((found - total.ln()).abs() < QUADRATURE, "{} {missing:?}: {found} {}", case.name, total.ln());
+        // Many components side by side, of which this is one.
+        let (mut panel, mut all) = (Vec::new(), Vec::new());
+        family.missing_panel(&phi.repeat(11), &mut panel);
+        family.condition_panel(&panel, 11, missing, &mut all);
+        let mut scores = vec![score(&features) + family.ln_base(x); 11];
+        family.add_ln_missing(&panel, missing, &all, &features, &mut scores);
+        assert!(
+            scores.iter().all(|score| (score - found).abs() < 1e-10),
+            "{} {missing:?}: {scores:?}",
+            case.name
+        );
         family.expect_missing(&table, missing, &condition, &mut features);
         for (ix, (found, expected)) in features.iter().zip(&expected).enumerate() {
             let expected = expected / total;
