@@ -107,7 +107,7 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             self._no_weights(sample_weight, "a stream, which yields (X, sample_weight) pairs")
             return self._learn_stream(X, reset)
         mapped = isinstance(X, np.memmap)
-        X = self._rows(X, reset=reset, finite=not mapped)
+        X = self._rows(X, reset=reset, finite=False if mapped else "allow-nan")
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         lent = _input.lend(self._chosen(X))
@@ -163,7 +163,7 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
 
     # ------------------------------------------------------------------ rows
 
-    def _rows(self, X, reset, finite=True):
+    def _rows(self, X, reset, finite="allow-nan"):
         """Rows that the engine can read, with columns checked against those of the fit."""
         sparse = "csr" if self._family_name() in self._sparse_families else False
         options = dict(dtype=[np.float64, np.float32], accept_sparse=sparse, ensure_all_finite=finite)
@@ -280,6 +280,27 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
     def score(self, X, y=None):
         """Mean log predictive density of the rows."""
         return float(np.mean(self.score_samples(X)))
+
+    def impute(self, X, return_std=False):
+        """Rows with their missing values (NaN) filled in: what the model expects given the values that are known.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+        return_std : bool, default=False
+            Also return the standard deviation of each value that was filled in, 0 for the others.
+
+        Returns
+        -------
+        X : array of shape (n_samples, n_features)
+            In columns of categories the code of the most probable one, whose deviation is NaN.
+        std : array of shape (n_samples, n_features), if ``return_std``
+        """
+        rows = self._query(X)
+        both = self._engine_of(X).impute(rows, self._threads())
+        columns = rows[3] if isinstance(rows, tuple) else rows.shape[1]
+        both = both.reshape(-1, 2, columns)
+        return (both[:, 0], both[:, 1]) if return_std else both[:, 0]
 
     def sample(self, n_samples=1):
         """Draw rows from the mixture.
@@ -502,6 +523,8 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         family = self._family_name()
         tags.input_tags.sparse = family in self._sparse_families
         tags.input_tags.positive_only = family in self._count_families
+        # Counts of a multinomial row share their total: where one is missing, nothing says how large that was.
+        tags.input_tags.allow_nan = family != "multinomial"
         return tags
 
 

@@ -65,7 +65,7 @@ def blocks(X):
 def plain(X):
     """A table of Arrow as an array, and the table itself, which has names; anything else as it is, and None.
 
-    Nulls become NaN and are refused later.
+    Nulls become NaN: missing values.
     """
     if not hasattr(X, "num_rows") or not hasattr(X, "schema"):
         return X, None
@@ -89,11 +89,11 @@ def coded(X, categories):
     rows = np.empty((len(columns[0]), len(columns)))
     for ix, (column, labels) in enumerate(zip(columns, categories)):
         if labels is None:
-            rows[:, ix] = column
+            rows[:, ix] = [np.nan if value is None else value for value in column]
             continue
         codes = {label: code for code, label in enumerate(labels)}
         other = len(labels) - 1 if labels and labels[-1] == _OTHER else len(labels)
-        rows[:, ix] = [codes.get(_label(value), other) for value in column]
+        rows[:, ix] = [np.nan if _is_missing(value) else codes.get(_label(value), other) for value in column]
     return rows
 
 
@@ -105,12 +105,14 @@ def _columns(X):
     return list(np.asarray(X, dtype=object).T)
 
 
+def _is_missing(value):
+    return value is None or value != value
+
+
 def _label(value):
     """A cell as the readers of files name it: 3.0 is 3."""
     if isinstance(value, str):
         return value.strip()
-    if value is None or value != value:
-        raise ValueError("Input X contains NaN or missing values in a column of categories")
     number = float(value)
     return str(int(number)) if number.is_integer() else repr(number)
 

@@ -7,7 +7,7 @@ use anabranch::clusters::Rule;
 use anabranch::identify::Identification;
 use anabranch_io::model::{Model, Provenance};
 use anabranch_io::wire::{Delivery, coordinates};
-use anabranch_io::{Column, Input, ReadOptions, Schema, open};
+use anabranch_io::{Column, Input, OnMissing, ReadOptions, Schema, open};
 use crossbeam_channel::bounded;
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyRuntimeError;
@@ -190,6 +190,7 @@ impl Engine {
             columns,
             categorical: spec.categorical_columns(),
             expect,
+            on_missing: OnMissing::Keep,
             ..ReadOptions::default()
         };
         let source = open(&inputs, &options).map_err(Fault::from)?;
@@ -239,6 +240,17 @@ impl Engine {
         threads: usize,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let values = self.view(py)?.predict(py, Lent::borrow(rows)?.rows(), Wanted::Tail, threads)?;
+        Ok(PyArray1::from_vec(py, values))
+    }
+
+    /// The rows with their missing values filled in, and the standard deviations of what was, one row after another.
+    fn impute<'py>(
+        &self,
+        py: Python<'py>,
+        rows: &Bound<'py, PyAny>,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let values = self.view(py)?.predict(py, Lent::borrow(rows)?.rows(), Wanted::Imputed, threads)?;
         Ok(PyArray1::from_vec(py, values))
     }
 

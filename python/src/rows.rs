@@ -190,7 +190,7 @@ impl Buffer {
         let columns = edge.schema.dimensions();
         debug_assert_eq!(values.len(), rows * columns);
         edge.check(&values)?;
-        let batch = Batch::new(columns, values).map_err(|error| Fault::Internal(error.to_string()))?;
+        let batch = Batch::with_missing(columns, values).map_err(|error| Fault::Internal(error.to_string()))?;
         match weights {
             Some(weights) => batch.with_weights(weights).map_err(Fault::input),
             None => Ok(batch),
@@ -230,7 +230,7 @@ pub fn joined(batch: Batch) -> Batch {
         last = Some(row);
     }
     let columns = batch.dimensions();
-    let whole = Batch::new(columns, values).expect("rows of a batch are finite");
+    let whole = Batch::with_missing(columns, values).expect("rows of a batch are no infinities");
     if plain { whole } else { whole.with_weights(weights).expect("sums of weights are weights") }
 }
 
@@ -246,7 +246,7 @@ pub struct Edge<'a> {
 }
 
 impl Edge<'_> {
-    /// Refuses the first row that is not finite or outside the domain, with its number from 1.
+    /// Refuses the first row that is infinite or outside the domain, with its number from 1. NaN is a missing value.
     pub fn check(&self, values: &[f64]) -> Result<(), Fault> {
         let columns = self.schema.dimensions();
         for (row_ix, row) in values.chunks_exact(columns).enumerate() {
@@ -254,7 +254,7 @@ impl Edge<'_> {
                 let name = &self.schema.columns[column].name;
                 format!("row {}, column \"{name}\"", self.before + row_ix as u64 + 1)
             };
-            if let Some(column) = row.iter().position(|value| !value.is_finite()) {
+            if let Some(column) = row.iter().position(|value| value.is_infinite()) {
                 return Err(Fault::input(format!(
                     "{}: {} is not a finite number",
                     place(column),
@@ -262,7 +262,9 @@ impl Edge<'_> {
                 )));
             }
             if let Err(fault) = self.family.check(row) {
-                let message = format!("{}: {} is not {}", place(fault.column), fault.value, fault.expected);
+                let nan = fault.value.is_nan();
+                let value = if nan { "a missing value (NaN)".to_owned() } else { fault.value.to_string() };
+                let message = format!("{}: {value} is not {}", place(fault.column), fault.expected);
                 return Err(Fault::with_hint(message, Some("choose another family")));
             }
         }

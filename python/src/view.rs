@@ -48,6 +48,8 @@ pub enum Wanted {
     LogDensity,
     /// The share of ordinary rows that are as unlikely or more.
     Tail,
+    /// The row with its missing values filled in, then the standard deviation of each value that was, 0 elsewhere.
+    Imputed,
 }
 
 impl View {
@@ -117,6 +119,7 @@ impl View {
     pub fn width(&self, wanted: Wanted) -> usize {
         match wanted {
             Wanted::Probabilities => self.predictor.ids().len(),
+            Wanted::Imputed => 2 * self.schema.dimensions(),
             Wanted::Label | Wanted::LogDensity | Wanted::Tail => 1,
         }
     }
@@ -173,6 +176,15 @@ impl View {
         let ask = if wanted == Wanted::Label { Ask::Label } else { Ask::Everything };
         rows.with(first, first + out.len() / width.max(1), |values| {
             edge.check(values)?;
+            if wanted == Wanted::Imputed {
+                let d = self.schema.dimensions();
+                for (x, out) in values.chunks_exact(d).zip(out.chunks_exact_mut(width)) {
+                    let (mean, deviation) = out.split_at_mut(d);
+                    mean.copy_from_slice(x);
+                    self.predictor.impute(x, mean, deviation);
+                }
+                return Ok(());
+            }
             self.predictor.answer(values, ask, |row, answer| {
                 let out = &mut out[row * width..(row + 1) * width];
                 match wanted {
@@ -180,6 +192,7 @@ impl View {
                     Wanted::LogDensity => out[0] = answer.ln_density(),
                     Wanted::Tail => out[0] = tail.share_below(answer.ln_density()),
                     Wanted::Probabilities => answer.probabilities(out),
+                    Wanted::Imputed => {}
                 }
             });
             Ok(())

@@ -93,8 +93,8 @@ def test_arrow_tables_batches_readers_and_data_sets():
     np.testing.assert_array_equal(fitted.predict(table), FITTED.predict(X))
     with pytest.raises(ValueError, match="feature names should match"):
         fitted.predict(table.select(["width", "length"]))
-    with pytest.raises(ValueError, match="NaN"):
-        fitted.predict(pa.table({"length": [1.0, None], "width": [1.0, 2.0]}))
+    holes = pa.table({"length": [1.0, None], "width": [1.0, 2.0]})
+    np.testing.assert_array_equal(fitted.predict(holes), fitted.predict(np.array([[1.0, 1.0], [np.nan, 2.0]])))
 
 
 @pytest.mark.parametrize("suffix", ["csv", "npy", "parquet"])

@@ -89,7 +89,7 @@ pub fn agreement<P: Process>(
                 known.push(*label);
             }
         }
-        let good = Batch::new(batch.dimensions(), good).map_err(Failure::input)?;
+        let good = Batch::with_missing(batch.dimensions(), good).map_err(Failure::input)?;
         tables.add_rows(&predictor, &good, &known, threads);
     }
     if rows != labels.len() as u64 {

@@ -56,6 +56,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Demo(args) => demo::command(args),
         Command::Fit(args) => fit::command(args),
         Command::Predict(args) => predict::command(args),
+        Command::Impute(args) => predict::impute::command(args),
         Command::Inspect(args) => inspect::command(args),
         Command::Clusters(args) => clusters::command(args),
         Command::Sample(args) => sample::command(args),

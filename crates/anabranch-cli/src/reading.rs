@@ -4,9 +4,9 @@ use anabranch::batch::Batch;
 use anabranch::central::{BatchId, BatchSet};
 use anabranch::engine::BatchSource;
 use anabranch::family::{AnyFamily, DomainError, Family};
-use anabranch_io::{Cut, Format, Input, OnBadRow, ReadLog, ReadOptions, Reading, Source, open};
+use anabranch_io::{Cut, Format, Input, OnBadRow, OnMissing, ReadLog, ReadOptions, Reading, Source, open};
 
-use crate::args::{BadRow, InputFormat, ReadArgs, YesNo};
+use crate::args::{BadRow, InputFormat, Missing, ReadArgs, YesNo};
 use crate::failure::Failure;
 use crate::stop;
 
@@ -47,6 +47,16 @@ pub fn options(args: &ReadArgs) -> Result<ReadOptions, Failure> {
     })
 }
 
+/// The options of the reader for models that take missing values.
+pub fn options_with_missing(args: &ReadArgs) -> Result<ReadOptions, Failure> {
+    let on_missing = match args.missing {
+        None | Some(Missing::Model) => OnMissing::Keep,
+        Some(Missing::Fail) => OnMissing::Refuse,
+        Some(Missing::Skip) => OnMissing::Skip,
+    };
+    Ok(ReadOptions { on_missing, ..options(args)? })
+}
+
 fn on_bad_row(args: &ReadArgs) -> OnBadRow {
     match args.on_bad_row {
         BadRow::Fail => OnBadRow::Fail,
@@ -70,7 +80,7 @@ pub fn read_all(source: &mut dyn Source) -> Result<Batch, Failure> {
     while let Some(batch) = source.next_batch(ROWS_AT_ONCE)? {
         values.extend_from_slice(batch.values());
     }
-    Batch::new(dimensions, values).map_err(Failure::input)
+    Batch::with_missing(dimensions, values).map_err(Failure::input)
 }
 
 /// What messages call the rows of these inputs.
@@ -84,11 +94,9 @@ pub fn input_name(inputs: &[String]) -> String {
 /// Why this row, which has this number, is not in the domain of the family.
 pub fn out_of_domain(input: &str, fault: &DomainError, columns: &[String], number: u64) -> Failure {
     let column = columns.get(fault.column).map_or_else(|| fault.column.to_string(), Clone::clone);
-    Failure::input(format!(
-        "{input}: row {number}, column \"{column}\": {} is not {}",
-        fault.value, fault.expected
-    ))
-    .with_hint("pass --on-bad-row skip")
+    let value = if fault.value.is_nan() { "a missing value".to_owned() } else { fault.value.to_string() };
+    Failure::input(format!("{input}: row {number}, column \"{column}\": {value} is not {}", fault.expected))
+        .with_hint("pass --on-bad-row skip")
 }
 
 /// Checks rows against a family's domain, after the reader has checked that they are numbers.
@@ -173,7 +181,7 @@ impl DomainFilter {
                 kept.extend_from_slice(row);
             }
         }
-        Batch::new(batch.dimensions(), kept).map_err(Failure::input)
+        Batch::with_missing(batch.dimensions(), kept).map_err(Failure::input)
     }
 }
 
@@ -293,6 +301,11 @@ impl Minibatches {
     /// Rows left out by the reader and by the family's domain.
     pub fn skipped_rows(&self) -> u64 {
         self.source.skipped_rows() + self.filter.skipped()
+    }
+
+    /// Missing values of the rows that were read.
+    pub fn missing_cells(&self) -> u64 {
+        self.source.missing_cells()
     }
 
     /// The sample of rows, if one was asked for.

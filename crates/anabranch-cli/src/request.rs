@@ -77,6 +77,14 @@ const RESEARCH: Rule = Rule { heading: "Research", ..INPUT };
 /// them, which [`Request::values`] finds.
 const TABLE: &[Rule] = &[
     Rule { flags: &["format", "on_bad_row", "max_memory", "rows", "source"], ..INPUT },
+    Rule {
+        flags: &["missing"],
+        models: MIXTURES,
+        algorithms: &[Sda],
+        places: HERE,
+        hint: Some("a row with a missing value is a bad row there: see --on-bad-row"),
+        ..INPUT
+    },
     Rule { flags: &["columns", "header", "delimiter"], models: &[Dp, Py, Bp], ..INPUT },
     Rule { flags: &["clusters"], models: &[Dp, Py, Hdp], ..INPUT },
     Rule { flags: &["model"], ..MODEL },

@@ -432,6 +432,10 @@ fn bad_row_hint(problem: &BadCell) -> &'static str {
             "skip such rows with --on-bad-row skip, drop the column with --columns -NAME, \
              or read its strings as categories with --family categorical:NAME"
         }
+        BadCell::Missing { .. } => {
+            "skip such rows with --on-bad-row skip, or repair the file; mixtures learn from the other values of such rows \
+             with --missing model"
+        }
         _ => "skip such rows with --on-bad-row skip, or repair the file",
     }
 }

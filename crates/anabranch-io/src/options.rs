@@ -119,6 +119,19 @@ pub enum OnBadRow {
     Skip,
 }
 
+/// What to do with a value that is missing: an empty cell, `NA`, `null`, NaN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnMissing {
+    /// The row is a bad one ([`OnBadRow`]).
+    #[default]
+    Refuse,
+    /// Leave the row out and count it.
+    Skip,
+    /// It is NaN in its row, and counted.
+    Keep,
+}
+
 /// Stands for every column in [`ReadOptions::categorical`].
 pub const ALL_COLUMNS: &str = "*";
 
@@ -131,6 +144,8 @@ pub struct ReadOptions {
     pub columns: Option<Vec<String>>,
     /// What to do with bad rows.
     pub on_bad_row: OnBadRow,
+    /// What to do with missing values.
+    pub on_missing: OnMissing,
     /// Whether text has a header line; otherwise found by looking.
     pub has_header: Option<bool>,
     /// The delimiter of text; otherwise found by looking.

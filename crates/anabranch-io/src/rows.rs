@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use crate::error::{BadCell, ColumnRef, ReadError};
 use crate::kept::{Cells, KeptColumn};
-use crate::options::OnBadRow;
+use crate::options::{OnBadRow, OnMissing};
 use crate::schema::{MAX_CATEGORIES, Schema};
 
 /// Longest piece of a cell that a message repeats, in characters.
@@ -56,7 +56,11 @@ pub(crate) struct Sink {
     /// Columns in which the unfinished row brought a new label.
     fresh: Vec<usize>,
     on_bad_row: OnBadRow,
+    on_missing: OnMissing,
     skipped: u64,
+    /// Missing values of the finished rows, and of the unfinished one.
+    missing: u64,
+    unfinished_missing: u64,
     first_flaw: Option<String>,
     passage: Option<Passage>,
 }
@@ -93,10 +97,39 @@ impl Sink {
             rows: 0,
             fresh: Vec::new(),
             on_bad_row,
+            on_missing: OnMissing::Refuse,
             skipped: 0,
+            missing: 0,
+            unfinished_missing: 0,
             first_flaw: None,
             passage: None,
         }
+    }
+
+    /// Does this with missing values.
+    pub(crate) fn on_missing(self, on_missing: OnMissing) -> Self {
+        Self { on_missing, ..self }
+    }
+
+    /// Whether missing values stay in their rows.
+    pub(crate) fn keeps_missing(&self) -> bool {
+        self.on_missing == OnMissing::Keep
+    }
+
+    /// Missing values of the finished rows.
+    pub(crate) fn missing_cells(&self) -> u64 {
+        self.missing
+    }
+
+    /// A missing value of a column that is read.
+    #[cold]
+    fn put_missing(&mut self) -> Result<(), Flaw> {
+        if !self.keeps_missing() {
+            return Err(Flaw::Missing);
+        }
+        self.values.push(f64::NAN);
+        self.unfinished_missing += 1;
+        Ok(())
     }
 
     /// Keeps the cells of these columns, and the places of bad rows.
@@ -138,7 +171,7 @@ impl Sink {
     /// A cell that is missing.
     pub(crate) fn missing(&mut self, slot: usize) -> Result<(), Flaw> {
         match self.slot(slot) {
-            Ok(_) => Err(Flaw::Missing),
+            Ok(_) => self.put_missing(),
             Err(cells) => {
                 cells.push("");
                 Ok(())
@@ -224,13 +257,21 @@ impl Sink {
         if self.codes[slot].is_some() {
             let cell = cell.trim_ascii();
             if is_missing_word(cell) {
-                return Err(Flaw::Missing);
+                return self.put_missing();
             }
             return self.code(slot, &String::from_utf8_lossy(cell));
         }
-        let value = parse_number(cell)?;
-        self.values.push(value);
-        Ok(())
+        match parse_number(cell) {
+            Ok(value) => {
+                self.values.push(value);
+                Ok(())
+            }
+            // That a word stands for a missing value matters to those who do something about it.
+            Err(_) if self.on_missing != OnMissing::Refuse && is_missing_word(cell.trim_ascii()) => {
+                self.put_missing()
+            }
+            Err(flaw) => Err(flaw),
+        }
     }
 
     /// A cell that is a number in the file. In a column of categories it is its own label.
@@ -244,7 +285,8 @@ impl Sink {
             }
         };
         if !value.is_finite() {
-            return Err(Flaw::NotFinite);
+            let missing = value.is_nan() && self.on_missing != OnMissing::Refuse;
+            return if missing { self.put_missing() } else { Err(Flaw::NotFinite) };
         }
         if self.codes[slot].is_some() {
             return self.code(slot, &value.to_string());
@@ -266,7 +308,8 @@ impl Sink {
 
     fn code(&mut self, slot: usize, label: &str) -> Result<(), Flaw> {
         let Some(codes) = &mut self.codes[slot] else {
-            return Err(Flaw::NotANumber);
+            let missing = self.on_missing != OnMissing::Refuse && is_missing_word(label.trim().as_bytes());
+            return if missing { self.put_missing() } else { Err(Flaw::NotANumber) };
         };
         let code = match (codes.by_label.get(label), codes.other) {
             (Some(&code), _) | (None, Some(code)) => code,
@@ -290,13 +333,15 @@ impl Sink {
     #[inline]
     pub(crate) fn finish_row(&mut self) {
         self.rows += 1;
+        self.missing += std::mem::take(&mut self.unfinished_missing);
         self.fresh.clear();
         debug_assert_eq!(self.values.len(), self.rows * self.schema.dimensions());
     }
 
-    /// Whole rows of finite numbers.
+    /// Whole rows of finite numbers, and of NaN where missing values are kept.
     pub(crate) fn good_rows(&mut self, values: &[f64]) {
-        debug_assert!(values.iter().all(|value| value.is_finite()));
+        debug_assert!(values.iter().all(|value| value.is_finite() || self.keeps_missing() && value.is_nan()));
+        self.missing += self.count_missing(values);
         self.values.extend_from_slice(values);
         self.rows = self.values.len() / self.schema.dimensions();
     }
@@ -305,12 +350,20 @@ impl Sink {
     pub(crate) fn decoded_rows(&mut self, decode: impl FnOnce(&mut Vec<f64>)) -> bool {
         let before = self.values.len();
         decode(&mut self.values);
-        let good = self.values[before..].iter().all(|value| value.is_finite());
-        if !good {
+        let keeps = self.keeps_missing();
+        let is_good = |value: &f64| value.is_finite() || keeps && value.is_nan();
+        let good = self.values[before..].iter().all(is_good);
+        if good {
+            self.missing += self.count_missing(&self.values[before..]);
+        } else {
             self.values.truncate(before);
         }
         self.rows = self.values.len() / self.schema.dimensions();
         good
+    }
+
+    fn count_missing(&self, values: &[f64]) -> u64 {
+        if self.keeps_missing() { values.iter().filter(|value| value.is_nan()).count() as u64 } else { 0 }
     }
 
     /// The row is bad because of a cell: drops its cells, then fails or counts.
@@ -330,25 +383,36 @@ impl Sink {
                 return Err(ReadError::TooManyCategories { file: at.file.to_owned(), row: at.row, column });
             }
         };
+        if flaw == Flaw::Missing && self.on_missing == OnMissing::Skip {
+            self.skip_row(at, problem);
+            return Ok(());
+        }
         self.reject_row(at, problem)
     }
 
     /// The row is bad: drops its cells, then fails or counts.
     #[cold]
     pub(crate) fn reject_row(&mut self, at: Place<'_>, problem: BadCell) -> Result<(), ReadError> {
-        self.drop_unfinished_row();
         match self.on_bad_row {
-            OnBadRow::Fail => Err(at.error(problem)),
+            OnBadRow::Fail => {
+                self.drop_unfinished_row();
+                Err(at.error(problem))
+            }
             OnBadRow::Skip => {
-                self.skipped += 1;
-                self.first_flaw.get_or_insert_with(|| at.error(problem).to_string());
-                let place = self.rows();
-                if let Some(passage) = &mut self.passage {
-                    passage.bad.push(place);
-                    passage.cells.iter_mut().for_each(|cells| cells.set_len(place + 1));
-                }
+                self.skip_row(at, problem);
                 Ok(())
             }
+        }
+    }
+
+    fn skip_row(&mut self, at: Place<'_>, problem: BadCell) {
+        self.drop_unfinished_row();
+        self.skipped += 1;
+        self.first_flaw.get_or_insert_with(|| at.error(problem).to_string());
+        let place = self.rows();
+        if let Some(passage) = &mut self.passage {
+            passage.bad.push(place);
+            passage.cells.iter_mut().for_each(|cells| cells.set_len(place + 1));
         }
     }
 
@@ -361,6 +425,7 @@ impl Sink {
     /// A skipped row leaves no trace, not even its labels.
     fn drop_unfinished_row(&mut self) {
         self.values.truncate(self.rows * self.schema.dimensions());
+        self.unfinished_missing = 0;
         while let Some(slot) = self.fresh.pop() {
             let label = self.schema.columns[slot].categories.as_mut().and_then(Vec::pop);
             if let (Some(codes), Some(label)) = (&mut self.codes[slot], label) {

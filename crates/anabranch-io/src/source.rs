@@ -53,6 +53,11 @@ pub trait Source: Send {
     /// Bad rows left out so far.
     fn skipped_rows(&self) -> u64;
 
+    /// Missing values of the rows read so far, where they are kept.
+    fn missing_cells(&self) -> u64 {
+        0
+    }
+
     /// What is read of which input, where that can be told.
     fn log(&self) -> ReadLog {
         ReadLog::default()
@@ -116,7 +121,7 @@ impl Joined {
             Some(model) => (model.clone(), Categories::Closed),
             None => (select::schema_of(reader.header(), &chosen, options, &first)?, Categories::Open),
         };
-        let mut sink = Sink::new(schema, categories, options.on_bad_row);
+        let mut sink = Sink::new(schema, categories, options.on_bad_row).on_missing(options.on_missing);
         if let Some(keep) = &options.passage {
             let kept = match keep {
                 Keep::Nothing => vec![],
@@ -283,7 +288,7 @@ impl Joined {
         }
         let values = self.sink.take();
         let batch =
-            Batch::new(self.sink.schema().dimensions(), values).expect("the sink keeps whole finite rows");
+            Batch::with_missing(self.sink.schema().dimensions(), values).expect("the sink keeps whole rows");
         Ok(Some(batch))
     }
 
@@ -297,8 +302,8 @@ impl Joined {
             return Ok(None);
         }
         let (bad, kept) = self.sink.take_kept();
-        let batch = Batch::new(self.sink.schema().dimensions(), self.sink.take())
-            .expect("the sink keeps whole finite rows");
+        let batch = Batch::with_missing(self.sink.schema().dimensions(), self.sink.take())
+            .expect("the sink keeps whole rows");
         Ok(Some(Rows { batch, bad, kept }))
     }
 
@@ -382,6 +387,10 @@ impl Source for Joined {
 
     fn skipped_rows(&self) -> u64 {
         self.sink.skipped()
+    }
+
+    fn missing_cells(&self) -> u64 {
+        self.sink.missing_cells()
     }
 
     fn log(&self) -> ReadLog {

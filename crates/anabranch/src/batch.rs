@@ -35,7 +35,7 @@ pub trait Minibatch: Clone + Debug + Send + Sync + 'static {
     fn append(&mut self, other: &Self);
 }
 
-/// A dense block of rows with optional weights. Every value is finite.
+/// A dense block of rows with optional weights. Every value is finite, or NaN where it is missing.
 ///
 /// ```
 /// use anabranch::batch::Batch;
@@ -48,6 +48,8 @@ pub struct Batch {
     dimensions: usize,
     values: Vec<f64>,
     weights: Option<Vec<f64>>,
+    /// Whether a value is missing.
+    missing: bool,
 }
 
 /// Why a block of numbers is not a batch.
@@ -94,22 +96,39 @@ pub enum BatchError {
 }
 
 impl Batch {
-    /// Rows of `dimensions` columns, one after another.
+    /// Rows of `dimensions` columns, one after another, without missing values.
     pub fn new(dimensions: usize, values: Vec<f64>) -> Result<Self, BatchError> {
+        Self::of(dimensions, values, |value| value.is_finite())
+    }
+
+    /// The same, where NaN stands for a value that is missing.
+    ///
+    /// ```
+    /// use anabranch::batch::Batch;
+    /// let batch = Batch::with_missing(2, vec![0.0, f64::NAN]).unwrap();
+    /// assert_eq!(batch.missing_cells(), 1);
+    /// assert!(Batch::with_missing(1, vec![f64::INFINITY]).is_err());
+    /// ```
+    pub fn with_missing(dimensions: usize, values: Vec<f64>) -> Result<Self, BatchError> {
+        let batch = Self::of(dimensions, values, |value| !value.is_infinite())?;
+        Ok(Self { missing: batch.values.iter().any(|value| value.is_nan()), ..batch })
+    }
+
+    fn of(dimensions: usize, values: Vec<f64>, is_good: impl Fn(&f64) -> bool) -> Result<Self, BatchError> {
         if dimensions == 0 {
             return Err(BatchError::NoColumns);
         }
         if !values.len().is_multiple_of(dimensions) {
             return Err(BatchError::Ragged { values: values.len(), dimensions });
         }
-        if let Some(ix) = values.iter().position(|v| !v.is_finite()) {
+        if let Some(ix) = values.iter().position(|v| !is_good(v)) {
             return Err(BatchError::NotFinite {
                 row: ix / dimensions,
                 column: ix % dimensions,
                 value: values[ix],
             });
         }
-        Ok(Self { dimensions, values, weights: None })
+        Ok(Self { dimensions, values, weights: None, missing: false })
     }
 
     /// The same rows, each counted `weights[row]` times.
@@ -127,6 +146,16 @@ impl Batch {
     /// Number of rows.
     pub fn n_rows(&self) -> usize {
         self.values.len() / self.dimensions
+    }
+
+    /// Whether a value is missing.
+    pub fn has_missing(&self) -> bool {
+        self.missing
+    }
+
+    /// How many values are missing.
+    pub fn missing_cells(&self) -> usize {
+        if self.missing { self.values.iter().filter(|value| value.is_nan()).count() } else { 0 }
     }
 
     /// Number of columns.
@@ -181,6 +210,7 @@ impl Batch {
         order.iter().for_each(|row| values.extend_from_slice(self.row(*row)));
         Self {
             dimensions: self.dimensions,
+            missing: self.missing && values.iter().any(|value| value.is_nan()),
             values,
             weights: self.weights.as_ref().map(|weights| order.iter().map(|row| weights[*row]).collect()),
         }
@@ -193,9 +223,11 @@ impl Batch {
     }
 
     pub(crate) fn slice(&self, rows: Range<usize>) -> Self {
+        let values = &self.values[rows.start * self.dimensions..rows.end * self.dimensions];
         Self {
             dimensions: self.dimensions,
-            values: self.values[rows.start * self.dimensions..rows.end * self.dimensions].to_vec(),
+            missing: self.missing && values.iter().any(|value| value.is_nan()),
+            values: values.to_vec(),
             weights: self.weights.as_ref().map(|weights| weights[rows].to_vec()),
         }
     }
@@ -241,7 +273,7 @@ impl Minibatch for Batch {
     fn from_rows<'a>(rows: impl Iterator<Item = &'a Vec<f64>>) -> Option<Self> {
         let mut rows = rows.peekable();
         let dimensions = rows.peek()?.len();
-        Self::new(dimensions, rows.flatten().copied().collect()).ok()
+        Self::with_missing(dimensions, rows.flatten().copied().collect()).ok()
     }
 
     fn counting(mut self, weights: Vec<f64>) -> Self {
@@ -258,6 +290,7 @@ impl Minibatch for Batch {
             weights.extend((0..other.n_rows()).map(|row| other.weight(row)));
         }
         self.values.extend_from_slice(&other.values);
+        self.missing |= other.missing;
     }
 }
 

@@ -11,9 +11,12 @@ pub struct ReadArgs {
     /// Columns to keep, by name or number from 1; `-name` drops one
     #[arg(long, value_name = "LIST", value_delimiter = ',', allow_hyphen_values = true)]
     pub columns: Option<Vec<String>>,
-    /// What to do with a row that is ragged, missing a value, not a finite number, or outside the family's domain
+    /// What to do with a row that is ragged, not a finite number, or outside the family's domain
     #[arg(long, value_name = "WHAT", default_value = "fail")]
     pub on_bad_row: BadRow,
+    /// What to do with a missing value (an empty cell, NA, null, NaN); `model` unless told
+    #[arg(long, value_name = "WHAT")]
+    pub missing: Option<Missing>,
     /// Whether the first line of text names the columns; otherwise found by looking
     #[arg(long, value_name = "WHETHER")]
     pub header: Option<YesNo>,
@@ -63,6 +66,17 @@ pub enum BadRow {
     #[default]
     Fail,
     /// Leave it out and count it
+    Skip,
+}
+
+/// What to do with a missing value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Missing {
+    /// Learn from the other values of its row, and answer by them
+    Model,
+    /// Its row is a bad row
+    Fail,
+    /// Leave its row out and count it
     Skip,
 }
 

@@ -15,13 +15,13 @@ pub use cluster::{ClusterArgs, LoginArgs, PullArgs, StatusArgs, StreamArgs, Subm
 pub use clusters::ClustersArgs;
 pub use engine::{Algorithm, BoundKind, EngineArgs, OnOff, PrecisionKind, RivalArgs, ScheduleKind};
 pub use fit::{DemoArgs, FitArgs, OutputArgs};
-pub use input::{BadRow, InputFormat, ReadArgs, YesNo};
+pub use input::{BadRow, InputFormat, Missing, ReadArgs, YesNo};
 pub use look::{CompletionsArgs, ExperimentArgs, ExperimentName, InspectArgs, SampleArgs, SampleFormat};
 pub use model::{
     DISCOUNT, FeatureArgs, LEARNED_CONCENTRATION, LEARNED_DISCOUNT, ModelKind, PriorArgs, PriorKind,
     TopicArgs,
 };
-pub use predict::{PredictArgs, Share, Top};
+pub use predict::{ImputeArgs, PredictArgs, Share, Top};
 
 /// Clusters streams of data with as many components as the data asks for.
 #[derive(Debug, Parser)]
@@ -44,6 +44,8 @@ pub enum Command {
     Fit(Box<FitArgs>),
     /// Label rows with the components of a model
     Predict(PredictArgs),
+    /// Fill in the missing values of rows
+    Impute(ImputeArgs),
     /// Show what a model has learned
     Inspect(InspectArgs),
     /// Show the clusters of a model: components that no valley of the density parts

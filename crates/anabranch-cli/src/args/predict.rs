@@ -96,6 +96,38 @@ pub struct PredictArgs {
     pub read: ReadArgs,
 }
 
+/// `anabranch impute`
+#[derive(Args, Debug)]
+pub struct ImputeArgs {
+    /// A model written by `fit --out`
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+    /// Files, or `-` for standard input
+    #[arg(required = true, value_name = "INPUT")]
+    pub inputs: Vec<String>,
+    /// Write a file instead of standard output: csv, tsv, jsonl, parquet, arrow or npy by its name, and .gz or .zst behind that
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Draw each missing value from what the model says of it, instead of taking the mean
+    #[arg(long, conflicts_with = "std")]
+    pub draw: bool,
+    /// Add a column NAME_std for each column of numbers: the standard deviation of what was filled in, 0 elsewhere
+    #[arg(long)]
+    pub std: bool,
+    /// Seed of --draw
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "draw")]
+    pub seed: u64,
+    /// Threads [default: all processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub threads: Option<u32>,
+    /// No progress on standard error
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Reading.
+    #[command(flatten)]
+    pub read: ReadArgs,
+}
+
 impl PredictArgs {
     /// Refuses what only mixtures of rows answer.
     pub fn refuse_what_goes_with_mixtures(&self) -> Result<(), Failure> {
@@ -105,6 +137,7 @@ impl PredictArgs {
             ("--tail", self.tail),
             ("--flag-below", self.flag_below.is_some()),
             ("--threads", self.threads.is_some()),
+            ("--missing", self.read.missing.is_some()),
             ("--proba=TOP", self.proba.is_some_and(|top| top != Top::DEFAULT && top != Top::All)),
         ];
         match flags.iter().find(|(_, is_there)| *is_there) {

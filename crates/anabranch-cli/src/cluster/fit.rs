@@ -103,6 +103,7 @@ pub fn run(
         first_minibatch_seconds: 0.0,
         section: Section::default(),
         copies: 1.0,
+        missing_cells: 0,
         trace: Trace::create(None)?,
         test_log_likelihood,
         sample: None,

@@ -136,7 +136,7 @@ impl FamilySpec {
             [part] => from_rows(part.kind, first),
             parts => product(parts, schema, |kind, columns| {
                 let values = first.rows().flat_map(|row| columns.iter().map(|column| row[*column])).collect();
-                from_rows(kind, &Batch::new(columns.len(), values).map_err(Failure::input)?)
+                from_rows(kind, &Batch::with_missing(columns.len(), values).map_err(Failure::input)?)
             }),
         }?;
         match prior.resolution.as_deref() {

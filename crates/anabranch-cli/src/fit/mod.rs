@@ -29,7 +29,7 @@ pub use summary::{print_outcome, said_of_data, write_report};
 #[cfg(feature = "cluster")]
 pub use trace::Trace;
 
-use crate::args::{FitArgs, ModelKind, ReadArgs};
+use crate::args::{Algorithm, FitArgs, ModelKind, ReadArgs};
 #[cfg(feature = "cluster")]
 use crate::cluster;
 use crate::engine::discount;
@@ -57,7 +57,10 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
     let process = args.engine.process(discount(args.model, args.discount))?;
     let spec = FamilySpec::parse(&args.family)?;
     spec.check_prior(&args.prior)?;
-    let options = read_options(&args.read, &spec)?;
+    let mut options = read_options(&args.read, &spec)?;
+    if args.algorithm == Algorithm::Sda && args.cluster.is_none() {
+        options.on_missing = reading::options_with_missing(&args.read)?.on_missing;
+    }
     let labels = args.labels.as_deref().map(read_labels).transpose()?;
     let source = reading::open_inputs(&args.inputs, &options)?;
     spec.check_size(source.schema(), args.read.max_memory)?;

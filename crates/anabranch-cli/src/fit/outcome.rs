@@ -47,6 +47,8 @@ pub struct Outcome {
     pub central_merge_seconds: f64,
     /// Bad rows left out.
     pub skipped_rows: u64,
+    /// Missing values of the others.
+    pub missing_cells: u64,
     /// Width of the interval that a value of each column stands for, where any column is rounded; 0 for exact ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Vec<f64>>,
@@ -113,6 +115,7 @@ impl Outcome {
             central_wait_seconds: finished.section.waiting.as_secs_f64(),
             central_merge_seconds: finished.section.merging.as_secs_f64(),
             skipped_rows: provenance.skipped_rows,
+            missing_cells: finished.missing_cells,
             resolution: resolution(posterior.family()),
             copies: finished.copies,
             test_log_likelihood: finished.test_log_likelihood,

@@ -83,6 +83,8 @@ pub struct Finished {
     pub section: Section,
     /// Rows of each in the data that are equal, about.
     pub copies: f64,
+    /// Missing values of the rows.
+    pub missing_cells: u64,
     /// The (thinned) trace.
     pub trace: Trace,
     /// Mean log predictive density of the held-out rows.
@@ -218,7 +220,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
             }
         }
     };
-    let skipped = stream.skipped_rows();
+    let (skipped, missing_cells) = (stream.skipped_rows(), stream.missing_cells());
     let Watched { mut trace, mut provenance, checkpoints, stopped, moments } = observer.finish();
     provenance.skipped_rows = skipped;
     provenance.schema = stream.schema().clone();
@@ -262,6 +264,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         first_minibatch_seconds,
         section: central.section(),
         copies,
+        missing_cells,
         trace,
         test_log_likelihood,
         sample,

@@ -62,6 +62,15 @@ pub fn print_outcome(outcome: &Outcome, said: &[String], output: &OutputArgs) ->
     if outcome.skipped_rows > 0 {
         writeln!(out, "{} skipped", counted(outcome.skipped_rows, "bad row"))?;
     }
+    if outcome.missing_cells > 0 {
+        let all = outcome.observations as f64 * outcome.dimensions as f64;
+        let share = significant(100.0 * outcome.missing_cells as f64 / all.max(1.0), 2);
+        writeln!(
+            out,
+            "{} integrated out ({share} % of all)",
+            counted(outcome.missing_cells, "missing value")
+        )?;
+    }
     if let Some(likelihood) = outcome.test_log_likelihood {
         writeln!(out, "held-out log-likelihood per row {likelihood:.4}")?;
     }
@@ -221,8 +230,15 @@ fn plane(
     let posterior = finished.posterior();
     let dimensions = posterior.family().dimensions();
     let Some(sample) = &finished.sample else { return (None, Vec::new()) };
-    let Some(projection) = Projection::fit(dimensions, sample.values()) else { return (None, Vec::new()) };
     let predictor = Predictor::new(posterior);
+    // A row with missing values is drawn where it is expected to be.
+    let mut rows = sample.values().to_vec();
+    let mut deviation = vec![0.0; dimensions];
+    for row in rows.chunks_exact_mut(dimensions).filter(|row| row.iter().any(|x| x.is_nan())) {
+        let known = row.to_vec();
+        predictor.impute(&known, row, &mut deviation);
+    }
+    let Some(projection) = Projection::fit(dimensions, &rows) else { return (None, Vec::new()) };
     let [x_label, y_label] = projection.labels(names);
     let mut points = ScatterData { x_label, y_label, ..ScatterData::default() };
     predictor.answer(sample.values(), Ask::Label, |_, answer| {
@@ -230,7 +246,7 @@ fn plane(
         points.component.push(component.map(|id| id.0));
         points.cluster.push(component.and_then(|id| clusters.of(id)).map(|id| id.0));
     });
-    for row in sample.values().chunks_exact(dimensions) {
+    for row in rows.chunks_exact(dimensions) {
         let [x, y] = projection.point(row);
         points.x.push(x);
         if dimensions > 1 {

@@ -1,6 +1,7 @@
 //! `anabranch predict`: the component of each row, its density and probabilities, with the cells that it came in with; or the rows
 //! that are explained worst.
 
+pub mod impute;
 mod pipeline;
 mod table;
 mod worst;
@@ -20,7 +21,7 @@ use crate::failure::Failure;
 use crate::features;
 use crate::fit::Progress;
 use crate::picture::counted;
-use crate::reading::{open_inputs, options, out_of_domain};
+use crate::reading::{open_inputs, options_with_missing, out_of_domain};
 use crate::topics;
 use pipeline::{Order, in_order};
 use table::Question;
@@ -43,7 +44,7 @@ pub fn command(args: &PredictArgs) -> Result<(), Failure> {
         expect: Some(model.provenance.schema.clone()),
         passage: Some(keep(args)),
         interrupted: Some(pipeline::ended),
-        ..options(&args.read)?
+        ..options_with_missing(&args.read)?
     };
     let source = open_inputs(&args.inputs, &options)?;
     let style = style(args)?;
@@ -175,7 +176,7 @@ impl Edge<'_> {
                 values.extend_from_slice(row);
             }
         }
-        let batch = Batch::new(batch.dimensions(), values).map_err(Failure::input)?;
+        let batch = Batch::with_missing(batch.dimensions(), values).map_err(Failure::input)?;
         Ok(Rows { batch, bad, kept: rows.kept })
     }
 }

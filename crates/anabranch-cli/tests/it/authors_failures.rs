@@ -7,12 +7,14 @@ use crate::support::{Sandbox, assert_mass, number, whole};
 fn one_nan_does_not_make_the_whole_model_nan() {
     let csv = three_clusters(50, 1).csv() + "NaN,1\n";
     let sandbox = Sandbox::with("rows.csv", csv);
-    let strict = sandbox.run(&["fit", "rows.csv", "-q", "--out", "model"]);
+    let strict = sandbox.run(&["fit", "rows.csv", "-q", "--out", "model", "--missing", "fail"]);
     assert_eq!(strict.message(), "rows.csv: row 151 (line 152), column \"x\": NaN is not a finite number");
     assert!(!sandbox.path("model").exists());
-    let lenient = sandbox.fit(&["rows.csv", "--on-bad-row", "skip", "--test", "rows.csv"]);
-    assert_mass(&lenient, 150);
-    number(&lenient, "test_log_likelihood");
+    for (missing, rows) in [("skip", 150), ("model", 151)] {
+        let lenient = sandbox.fit(&["rows.csv", "--missing", missing, "--test", "rows.csv"]);
+        assert_mass(&lenient, rows);
+        number(&lenient, "test_log_likelihood");
+    }
 }
 
 #[test]

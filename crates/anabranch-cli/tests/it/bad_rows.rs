@@ -97,7 +97,7 @@ const BAD_ROWS: [(&str, &str); 8] = [
 fn a_bad_row_is_named_by_file_row_column_and_value() {
     for (row, message) in BAD_ROWS {
         let sandbox = Sandbox::with("rows.csv", format!("{GOOD}{row}\n7,8\n"));
-        let run = sandbox.run(&["fit", "rows.csv", "--quiet", "--out", "model"]);
+        let run = sandbox.run(&["fit", "rows.csv", "--quiet", "--out", "model", "--missing", "fail"]);
         assert_eq!(run.message(), message);
         assert!(run.stderr.contains("\nhint: skip such rows with --on-bad-row skip"), "{}", run.stderr);
         assert!(!sandbox.path("model").exists(), "no model of half the rows");
@@ -108,7 +108,7 @@ fn a_bad_row_is_named_by_file_row_column_and_value() {
 fn bad_rows_are_skipped_and_counted_on_demand() {
     for (row, _) in BAD_ROWS {
         let sandbox = Sandbox::with("rows.csv", format!("{GOOD}{row}\n7,8\n{row}\n"));
-        let result = sandbox.fit(&["rows.csv", "--on-bad-row", "skip"]);
+        let result = sandbox.fit(&["rows.csv", "--on-bad-row", "skip", "--missing", "fail"]);
         assert_mass(&result, 3);
         assert_eq!(whole(&result, "skipped_rows"), 2, "{row}");
     }
@@ -117,7 +117,7 @@ fn bad_rows_are_skipped_and_counted_on_demand() {
 #[test]
 fn nothing_but_bad_rows_is_an_error_even_when_they_are_skipped() {
     let sandbox = Sandbox::with("rows.csv", "x,y\n1,NaN\n,2\n");
-    let run = sandbox.run(&["fit", "rows.csv", "--quiet", "--on-bad-row", "skip"]);
+    let run = sandbox.run(&["fit", "rows.csv", "--quiet", "--missing", "skip"]);
     assert!(run.message().starts_with("rows.csv has no good rows: all 2 were skipped"), "{}", run.stderr);
 }
 
@@ -171,7 +171,7 @@ fn a_held_out_row_outside_the_family_is_named_or_skipped() {
 #[test]
 fn a_bad_row_stays_in_its_place_without_an_answer_and_is_counted() {
     let sandbox = Sandbox::with_model();
-    sandbox.write("new.csv", "x,y\n0,0\nNaN,0\n30,-10\n");
+    sandbox.write("new.csv", "x,y\n0,0\ninf,0\n30,-10\n");
     let strict = sandbox.run(&["predict", "model", "new.csv"]);
     assert_eq!(strict.code, 1);
     assert!(strict.stderr.starts_with("error: new.csv: row 2 (line 3), column \"x\""), "{}", strict.stderr);

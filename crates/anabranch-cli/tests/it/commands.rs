@@ -21,6 +21,7 @@ fn help_of_every_command() {
         "demo",
         "fit",
         "predict",
+        "impute",
         "inspect",
         "clusters",
         "sample",

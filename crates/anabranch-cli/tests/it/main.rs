@@ -14,6 +14,7 @@ mod formats;
 mod learner;
 #[cfg(target_os = "linux")]
 mod memory;
+mod missing;
 mod models;
 mod output;
 #[cfg(unix)]

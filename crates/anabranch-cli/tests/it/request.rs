@@ -22,6 +22,8 @@ enum Seen {
     Here,
     /// In the same, on input with a bad row.
     OnBadRows,
+    /// In the same, on input with a missing value.
+    OnMissing,
     /// By other tests: only whether it is accepted is told here.
     Elsewhere,
 }
@@ -35,6 +37,7 @@ const TRIALS: &[Trial] = &[
     trial("format", &["--format", "npy"]),
     trial("columns", &["--columns", "x"]),
     Trial { seen: Seen::OnBadRows, ..trial("on_bad_row", &["--on-bad-row", "skip"]) },
+    Trial { seen: Seen::OnMissing, ..trial("missing", &["--missing", "skip"]) },
     trial("header", &["--header", "no"]),
     trial("delimiter", &["--delimiter", ";"]),
     // Small input fits into any memory: `memory.rs`.
@@ -148,7 +151,11 @@ fn run(kind: &[&'static str], trial: &Trial, tried: bool) -> Traces {
         true => ("docs.jsonl", "held-out.jsonl", documents(), "{\"tokens\": 3}\n"),
         false => ("rows.csv", "held-out.csv", three_clusters(20, 1).csv(), "1,oops\n"),
     };
-    let bad = if trial.seen == Seen::OnBadRows { bad } else { "" };
+    let bad = match trial.seen {
+        Seen::OnBadRows => bad,
+        Seen::OnMissing => "1,\n",
+        Seen::Here | Seen::Elsewhere => "",
+    };
     let sandbox = Sandbox::with(name, format!("{good}{bad}"));
     sandbox.write(held_out, good);
     sandbox.write("labels.csv", "0\n1\n2\n".repeat(20));

@@ -159,7 +159,7 @@ fn the_state_of_an_earlier_run_is_not_overwritten() {
 
 #[test]
 fn skipped_rows_before_and_after_a_checkpoint_are_counted() {
-    let bad = "NaN,1\n";
+    let bad = "inf,1\n";
     let clean = three_clusters(20, 1).csv();
     let lines: Vec<&str> = clean.lines().collect();
     let (first, second) = (lines[..31].join("\n") + "\n" + bad, lines[31..].join("\n") + "\n" + bad);

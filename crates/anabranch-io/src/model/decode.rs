@@ -119,7 +119,7 @@ fn remembered(
     [keys, sample, first, weights, sample_weights]: [Option<&TensorView<'_>>; 5],
 ) -> Result<Memory, ModelFault> {
     let rows = |view: &TensorView<'_>| {
-        Batch::new(dimensions, floats(view, dimensions)?).map_err(|error| damaged(error.to_string()))
+        Batch::with_missing(dimensions, floats(view, dimensions)?).map_err(|error| damaged(error.to_string()))
     };
     let first = match (first.map(rows).transpose()?, weights) {
         (Some(first), Some(weights)) => {

@@ -135,6 +135,41 @@ impl Family for AnyFamily {
         delegate!(self, family => family.ln_base(x))
     }
 
+    fn missing_table(&self, phi: &[f64], table: &mut Vec<f64>) {
+        delegate!(self, family => family.missing_table(phi, table));
+    }
+
+    fn condition(&self, table: &[f64], missing: &[usize], moments: bool, out: &mut Vec<f64>) {
+        delegate!(self, family => family.condition(table, missing, moments, out));
+    }
+
+    fn ln_missing(&self, table: &[f64], missing: &[usize], condition: &[f64], features: &[f64]) -> f64 {
+        delegate!(self, family => family.ln_missing(table, missing, condition, features))
+    }
+
+    fn missing_panel(&self, phi: &[f64], panel: &mut Vec<f64>) {
+        delegate!(self, family => family.missing_panel(phi, panel));
+    }
+
+    fn condition_panel(&self, panel: &[f64], k: usize, missing: &[usize], out: &mut Vec<f64>) {
+        delegate!(self, family => family.condition_panel(panel, k, missing, out));
+    }
+
+    fn add_ln_missing(
+        &self,
+        panel: &[f64],
+        missing: &[usize],
+        condition: &[f64],
+        features: &[f64],
+        scores: &mut [f64],
+    ) {
+        delegate!(self, family => family.add_ln_missing(panel, missing, condition, features, scores));
+    }
+
+    fn expect_missing(&self, table: &[f64], missing: &[usize], condition: &[f64], features: &mut [f64]) {
+        delegate!(self, family => family.expect_missing(table, missing, condition, features));
+    }
+
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {
         delegate!(self, family => family.predictive(stats))
     }
@@ -153,6 +188,10 @@ impl Family for AnyFamily {
 
     fn resolution(&self, column: usize) -> Option<f64> {
         delegate!(self, family => family.resolution(column))
+    }
+
+    fn categories(&self, column: usize) -> Option<usize> {
+        delegate!(self, family => family.categories(column))
     }
 
     fn embedding_len(&self) -> usize {

@@ -101,7 +101,7 @@ impl Bernoulli {
 }
 
 fn check_bits(x: &[f64]) -> Result<(), DomainError> {
-    match x.iter().position(|&v| v != 0.0 && v != 1.0) {
+    match x.iter().position(|&v| v != 0.0 && v != 1.0 && !v.is_nan()) {
         None => Ok(()),
         Some(column) => Err(DomainError { column, value: x[column], expected: "0 or 1" }),
     }
@@ -147,11 +147,22 @@ impl Family for Bernoulli {
 
     fn features(&self, x: &[f64], out: &mut [f64]) {
         out[0] = 1.0;
-        out[1..].copy_from_slice(x);
+        counts::known_or(x, std::iter::repeat(0.0), &mut out[1..]);
     }
 
     fn ln_base(&self, _x: &[f64]) -> f64 {
         0.0
+    }
+
+    fn missing_table(&self, phi: &[f64], table: &mut Vec<f64>) {
+        table.clear();
+        // log(1 + e^φ), for large φ too.
+        table.extend(phi[1..].iter().map(|ln_odds| ln_odds.max(0.0) + (-ln_odds.abs()).exp().ln_1p()));
+        table.extend(phi[1..].iter().map(|ln_odds| 1.0 / (1.0 + (-ln_odds).exp())));
+    }
+
+    fn expect_missing(&self, table: &[f64], missing: &[usize], _condition: &[f64], features: &mut [f64]) {
+        missing.iter().for_each(|column| features[1 + column] = table[self.dimensions() + column]);
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {
@@ -183,7 +194,8 @@ impl Family for Bernoulli {
 
     /// The bits themselves: squared distances count the bits that differ.
     fn embed(&self, x: &[f64], out: &mut [f64]) {
-        out.copy_from_slice(x);
+        let means = self.ones.iter().zip(&self.zeros).map(|(ones, zeros)| ones / (ones + zeros));
+        counts::known_or(x, means, out);
     }
 
     fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
@@ -229,7 +241,23 @@ struct BernoulliPredictive {
 
 impl Predictive for BernoulliPredictive {
     fn ln_density(&self, x: &[f64]) -> f64 {
-        self.ln_probabilities.iter().zip(x).map(|(ln, x)| ln[usize::from(*x != 0.0)]).sum()
+        let known = self.ln_probabilities.iter().zip(x).filter(|(_, x)| !x.is_nan());
+        known.map(|(ln, x)| ln[usize::from(*x != 0.0)]).sum()
+    }
+
+    fn conditional(&self, x: &[f64], mean: &mut [f64], variance: &mut [f64]) {
+        for (ix, ([_, one], _)) in
+            self.ln_probabilities.iter().zip(x).enumerate().filter(|(_, (_, x))| x.is_nan())
+        {
+            mean[ix] = one.exp();
+            variance[ix] = mean[ix] * (1.0 - mean[ix]);
+        }
+    }
+
+    fn draw_missing(&self, x: &mut [f64], rng: &mut dyn Rng) {
+        for ([zero, one], x) in self.ln_probabilities.iter().zip(x).filter(|(_, x)| x.is_nan()) {
+            *x = draw::category(&[zero.exp(), one.exp()], rng) as f64;
+        }
     }
 
     fn envelope(&self, theta: &mut [f64]) -> Envelope {

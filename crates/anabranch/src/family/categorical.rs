@@ -21,6 +21,7 @@ use super::{
     type_two,
 };
 use crate::batch::Batch;
+use crate::math::log_sum_exp::log_sum_exp;
 use crate::math::special::{digamma, ln_gamma};
 
 /// Independent columns of category codes.
@@ -153,13 +154,38 @@ impl Family for Categorical {
         out[0] = 1.0;
         let mut start = 1;
         for (code, column) in x.iter().zip(&self.pseudo_counts) {
-            out[start + category_of(*code, column.len())] = 1.0;
+            if !code.is_nan() {
+                out[start + category_of(*code, column.len())] = 1.0;
+            }
             start += column.len();
         }
     }
 
     fn ln_base(&self, _x: &[f64]) -> f64 {
         0.0
+    }
+
+    fn missing_table(&self, phi: &[f64], table: &mut Vec<f64>) {
+        table.clear();
+        table.extend(self.columns(phi).map(|(_, ln)| log_sum_exp(ln)));
+        let d = table.len();
+        for (column, (_, ln)) in self.columns(phi).enumerate() {
+            let total = table[column];
+            table.extend(ln.iter().map(|ln| (ln - total).exp()));
+        }
+        debug_assert_eq!(table.len(), d + self.n_features - 1);
+    }
+
+    fn expect_missing(&self, table: &[f64], missing: &[usize], _condition: &[f64], features: &mut [f64]) {
+        let d = self.dimensions();
+        let mut start = 0;
+        for (column, categories) in self.pseudo_counts.iter().enumerate() {
+            let end = start + categories.len();
+            if missing.binary_search(&column).is_ok() {
+                features[1 + start..1 + end].copy_from_slice(&table[d + start..d + end]);
+            }
+            start = end;
+        }
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {
@@ -190,6 +216,10 @@ impl Family for Categorical {
         Summary { spread: spread.collect(), mean, covariance: None, probabilities: Some(probabilities) }
     }
 
+    fn categories(&self, column: usize) -> Option<usize> {
+        Some(self.pseudo_counts[column].len())
+    }
+
     /// Hamming distance: the number of columns whose categories differ.
     fn embedding_len(&self) -> usize {
         self.n_features() - 1
@@ -200,7 +230,9 @@ impl Family for Categorical {
         out.fill(0.0);
         let mut start = 0;
         for (code, cells) in x.iter().zip(&self.pseudo_counts) {
-            out[start + category_of(*code, cells.len())] = std::f64::consts::FRAC_1_SQRT_2;
+            if !code.is_nan() {
+                out[start + category_of(*code, cells.len())] = std::f64::consts::FRAC_1_SQRT_2;
+            }
             start += cells.len();
         }
     }
@@ -254,7 +286,27 @@ struct CategoricalPredictive {
 
 impl Predictive for CategoricalPredictive {
     fn ln_density(&self, x: &[f64]) -> f64 {
-        self.ln_probabilities.iter().zip(x).map(|(column, x)| column[category_of(*x, column.len())]).sum()
+        let known = self.ln_probabilities.iter().zip(x).filter(|(_, x)| !x.is_nan());
+        known.map(|(column, x)| column[category_of(*x, column.len())]).sum()
+    }
+
+    /// Of the codes, which say little.
+    fn conditional(&self, x: &[f64], mean: &mut [f64], variance: &mut [f64]) {
+        for (ix, (ln, _)) in self.ln_probabilities.iter().zip(x).enumerate().filter(|(_, (_, x))| x.is_nan())
+        {
+            let moment = |power: i32| -> f64 {
+                ln.iter().enumerate().map(|(code, ln)| ln.exp() * (code as f64).powi(power)).sum()
+            };
+            mean[ix] = moment(1);
+            variance[ix] = (moment(2) - moment(1).powi(2)).max(0.0);
+        }
+    }
+
+    fn draw_missing(&self, x: &mut [f64], rng: &mut dyn Rng) {
+        for (ln, x) in self.ln_probabilities.iter().zip(x).filter(|(_, x)| x.is_nan()) {
+            let probabilities: Vec<f64> = ln.iter().map(|ln| ln.exp()).collect();
+            *x = draw::category(&probabilities, rng) as f64;
+        }
     }
 
     fn envelope(&self, theta: &mut [f64]) -> Envelope {

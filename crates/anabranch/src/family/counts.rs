@@ -11,9 +11,10 @@ use crate::math::special::{digamma, ln_gamma};
 /// The largest count a column may hold: above it doubles skip whole numbers.
 pub(crate) const LARGEST_COUNT: f64 = 9_007_199_254_740_992.0;
 
-/// Refuses values that are not whole numbers from 0 to 2⁵³.
+/// Refuses values that are not whole numbers from 0 to 2⁵³, nor missing.
 pub(crate) fn check_counts(x: &[f64]) -> Result<(), DomainError> {
-    match x.iter().position(|&v| !((0.0..=LARGEST_COUNT).contains(&v) && v.fract() == 0.0)) {
+    let is_count = |v: f64| (0.0..=LARGEST_COUNT).contains(&v) && v.fract() == 0.0;
+    match x.iter().position(|&v| !is_count(v) && !v.is_nan()) {
         None => Ok(()),
         Some(column) => {
             Err(DomainError { column, value: x[column], expected: "a whole number of at least 0" })
@@ -37,18 +38,32 @@ pub(crate) fn column_means(
         return Err(PriorError::NoRows);
     }
     let mut means = vec![0.0; rows.dimensions()];
+    let mut known = vec![0.0; rows.dimensions()];
     for (row, x) in rows.rows().enumerate() {
         check(x).map_err(|source| PriorError::Row { row, source })?;
         let share = rows.weights().map_or(1.0, |weights| weights[row]) / mass;
-        means.iter_mut().zip(x).for_each(|(mean, x)| *mean += share * x);
+        for ((mean, known), x) in means.iter_mut().zip(&mut known).zip(x).filter(|(_, x)| !x.is_nan()) {
+            *mean += share * x;
+            *known += share;
+        }
+    }
+    if rows.has_missing() {
+        means.iter_mut().zip(&known).filter(|(_, known)| **known > 0.0).for_each(|(mean, n)| *mean /= n);
     }
     Ok(means)
 }
 
-/// `log x!`.
+/// Writes a row with these values where one is missing.
+pub(crate) fn known_or(x: &[f64], otherwise: impl Iterator<Item = f64>, out: &mut [f64]) {
+    for (out, (x, otherwise)) in out.iter_mut().zip(x.iter().zip(otherwise)) {
+        *out = if x.is_nan() { otherwise } else { *x };
+    }
+}
+
+/// `log x!`; 0 where `x` is missing.
 pub(crate) fn ln_factorial(x: f64) -> f64 {
     // Most counts are 0 or 1.
-    if x <= 1.0 { 0.0 } else { ln_gamma(x + 1.0) }
+    if x > 1.0 { ln_gamma(x + 1.0) } else { 0.0 }
 }
 
 /// Writes `E log θ` under a Dirichlet distribution and returns its log-partition function.

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len, require_positive, require_real};
 use super::frame::{PRIOR_SHARE, are_moments, scatter_of};
-use super::student_t::StudentT;
+use super::student_t::{self, StudentT};
 use super::type_two;
 use super::{
     Conjugate, DomainError, DrawNatural, EMPTY_COUNT, Envelope, FEW_ROUNDINGS, Family, Frame, Partition,
@@ -210,7 +210,7 @@ impl Family for Diagonal {
     fn features(&self, x: &[f64], out: &mut [f64]) {
         out[0] = 1.0;
         let (framed, squares) = out[1..].split_at_mut(self.dimensions());
-        self.frame.apply(x, framed);
+        self.frame.apply_or(x, std::iter::repeat(&0.0), framed);
         for (square, value) in squares.iter_mut().zip(framed) {
             *square = *value * *value;
         }
@@ -218,6 +218,26 @@ impl Family for Diagonal {
 
     fn ln_base(&self, _x: &[f64]) -> f64 {
         0.0
+    }
+
+    fn missing_table(&self, phi: &[f64], table: &mut Vec<f64>) {
+        let d = self.dimensions();
+        let columns =
+            || phi[1..=d].iter().zip(&phi[d + 1..]).map(|(linear, quadratic)| (*linear, -2.0 * quadratic));
+        table.clear();
+        table.extend(columns().zip(self.frame.scale()).map(|((linear, precision), scale)| {
+            0.5 * (LN_2PI - precision.ln() + linear * linear / precision) + scale.ln()
+        }));
+        table.extend(columns().map(|(linear, precision)| linear / precision));
+        table.extend(columns().map(|(linear, precision)| (linear / precision).powi(2) + 1.0 / precision));
+    }
+
+    fn expect_missing(&self, table: &[f64], missing: &[usize], _condition: &[f64], features: &mut [f64]) {
+        let d = self.dimensions();
+        for &column in missing {
+            features[1 + column] = table[d + column];
+            features[1 + d + column] = table[2 * d + column];
+        }
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {
@@ -265,7 +285,7 @@ impl Family for Diagonal {
     }
 
     fn embed(&self, x: &[f64], out: &mut [f64]) {
-        self.frame.apply(x, out);
+        self.frame.apply_or(x, self.prior.iter().map(|column| &column.mean), out);
     }
 
     fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
@@ -331,16 +351,49 @@ impl DiagonalPredictive {
         });
         columns.sum::<f64>() - self.ln_scale
     }
+
+    fn ln_density_of_known(&self, x: &[f64]) -> f64 {
+        let frame = self.frame.shift().iter().zip(self.frame.scale());
+        let known = self.columns.iter().zip(x).zip(frame).filter(|((_, x), _)| !x.is_nan());
+        let columns = known.map(|((column, x), (shift, scale))| {
+            let centred = (x - shift) / scale - column.mean;
+            column.density.ln_density(centred * centred / column.width) - scale.ln()
+        });
+        columns.sum()
+    }
 }
 
 impl Predictive for DiagonalPredictive {
     fn ln_density(&self, x: &[f64]) -> f64 {
         let framed = x.iter().zip(self.frame.shift()).zip(self.frame.scale());
-        self.ln_density_framed(framed.map(|((x, shift), scale)| (x - shift) / scale))
+        let ln_density = self.ln_density_framed(framed.map(|((x, shift), scale)| (x - shift) / scale));
+        if ln_density.is_nan() { self.ln_density_of_known(x) } else { ln_density }
     }
 
     fn ln_density_from(&self, _x: &[f64], features: &[f64]) -> f64 {
         self.ln_density_framed(features[1..=self.columns.len()].iter().copied())
+    }
+
+    fn conditional(&self, x: &[f64], mean: &mut [f64], variance: &mut [f64]) {
+        let frame = self.frame.shift().iter().zip(self.frame.scale());
+        let columns = self.columns.iter().zip(x).zip(frame).enumerate().filter(|(_, ((_, x), _))| x.is_nan());
+        for (ix, ((column, _), (shift, scale))) in columns {
+            mean[ix] = column.mean * scale + shift;
+            // `h = (ν + 1)/2`.
+            let dof = 2.0 * column.density.half_power() - 1.0;
+            variance[ix] = scale * scale * column.width / student_t::variance_divisor(dof);
+        }
+    }
+
+    fn draw_missing(&self, x: &mut [f64], rng: &mut dyn Rng) {
+        let frame = self.frame.shift().iter().zip(self.frame.scale());
+        for ((column, x), (shift, scale)) in
+            self.columns.iter().zip(x).zip(frame).filter(|((_, x), _)| x.is_nan())
+        {
+            let dof = 2.0 * column.density.half_power() - 1.0;
+            let variance = 0.5 * column.width / draw::gamma_variate(0.5 * dof, rng);
+            *x = (column.mean + variance.sqrt() * draw::normal(rng)) * scale + shift;
+        }
     }
 
     /// Columns are independent: their distances add up, and the heaviest tail counts.

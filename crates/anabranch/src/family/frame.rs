@@ -154,6 +154,14 @@ impl Frame {
         self.scale.iter().map(|s| s.ln()).sum()
     }
 
+    /// Writes the framed row with these values, of the frame, where one is missing.
+    pub(crate) fn apply_or<'a>(&self, x: &[f64], otherwise: impl Iterator<Item = &'a f64>, out: &mut [f64]) {
+        self.apply(x, out);
+        for (out, otherwise) in out.iter_mut().zip(otherwise) {
+            *out = if out.is_nan() { *otherwise } else { *out };
+        }
+    }
+
     /// Writes the framed row.
     pub fn apply(&self, x: &[f64], out: &mut [f64]) {
         for (((out, x), shift), scale) in out.iter_mut().zip(x).zip(&self.shift).zip(&self.scale) {
@@ -177,7 +185,7 @@ impl Frame {
     pub fn check(&self, x: &[f64]) -> Result<(), DomainError> {
         for (column, ((&value, shift), scale)) in x.iter().zip(&self.shift).zip(&self.scale).enumerate() {
             let within = ((value - shift) / scale).abs() <= REAL_LIMIT;
-            if !within {
+            if !within && !value.is_nan() {
                 let expected = "a number within 1e75 standard deviations of the first rows";
                 return Err(DomainError { column, value, expected });
             }
@@ -235,10 +243,15 @@ fn column_moments(rows: &Batch) -> Result<Vec<Moments>, PriorError> {
     if !has_mass {
         return Err(PriorError::NoRows);
     }
-    let weight = |row: usize| rows.weights().map_or(1.0, |w| w[row]) / mass;
+    let weight = |row: usize| rows.weights().map_or(1.0, |w| w[row]);
     Ok((0..rows.dimensions())
         .map(|column| {
-            let values = || rows.rows().enumerate().map(|(row, x)| (weight(row), x[column]));
+            let known = || rows.rows().enumerate().filter(|(_, x)| !x[column].is_nan());
+            let mass = if rows.has_missing() { known().map(|(row, _)| weight(row)).sum() } else { mass };
+            if mass <= 0.0 {
+                return Moments { mean: 0.0, deviation: 0.0 };
+            }
+            let values = || known().map(|(row, x)| (weight(row) / mass, x[column]));
             // A sum of values near the largest double may round above it.
             let mean = values().map(|(w, v)| w * v).sum::<f64>().clamp(-LARGEST_SHIFT, LARGEST_SHIFT);
             let largest = values().map(|(_, v)| (0.5 * v - 0.5 * mean).abs()).fold(0.0, f64::max);

@@ -12,14 +12,17 @@
 //! The constant `c = −D/2 · log 2π − Σ log scale` belongs to every row, so it sits in the count entry: `log h(x) = 0`, and
 //! `A(S) − A(0)` is the marginal likelihood of the rows in data units.
 
+use std::sync::OnceLock;
+
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len};
 use super::frame::{PRIOR_SHARE, are_moments};
 use super::normal_inverse_wishart::{NormalInverseWishart, add_scatter, factor_or_repair};
+use super::panel;
 use super::profile;
-use super::student_t::StudentT;
+use super::student_t::{self, StudentT};
 use super::type_two;
 use super::{
     Conjugate, DomainError, DrawNatural, EMPTY_COUNT, Envelope, FEW_ROUNDINGS, Family, Frame, Partition,
@@ -40,6 +43,8 @@ pub struct Gaussian {
     ln_row_constant: f64,
     /// Cholesky factor of the covariance that the prior expects, `Ψ₀/ν₀`.
     prior_factor: Vec<f64>,
+    /// Logarithms of the scales of the frame.
+    ln_scales: Vec<f64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -84,7 +89,8 @@ impl Gaussian {
         let covariance: Vec<f64> = prior.psi.iter().map(|entry| entry / prior.dof).collect();
         let mut prior_factor = vec![0.0; packed_len(d)];
         cholesky::factor(d, &covariance, &mut prior_factor).ok_or(PriorError::NotPositiveDefinite)?;
-        Ok(Self { frame, prior, ln_row_constant, prior_factor })
+        let ln_scales = frame.scale().iter().map(|scale| scale.ln()).collect();
+        Ok(Self { frame, prior, ln_row_constant, prior_factor, ln_scales })
     }
 
     /// A family whose prior is given in the units of the data.
@@ -149,6 +155,24 @@ impl Gaussian {
             + count * self.ln_row_constant
     }
 
+    /// `(νΨ⁻¹m)_M − Λ_MO x_O`, of a row with zeros where values are missing.
+    fn pull(&self, table: &[f64], missing: &[usize], features: &[f64], out: &mut [f64]) {
+        let d = self.dimensions();
+        let (linear, precision) = table.split_at(d);
+        let framed = &features[1..=d];
+        for (out, column) in out.iter_mut().zip(missing) {
+            let row = &precision[column * d..(column + 1) * d];
+            // Four sums, so that none waits for another.
+            let (rows, xs) = (row.as_chunks::<4>(), framed.as_chunks::<4>());
+            let mut sums = [0.0; 4];
+            for (p, x) in rows.0.iter().zip(xs.0) {
+                (0..4).for_each(|l| sums[l] += p[l] * x[l]);
+            }
+            let rest: f64 = rows.1.iter().zip(xs.1).map(|(p, x)| p * x).sum();
+            *out = linear[*column] - (sums.iter().sum::<f64>() + rest);
+        }
+    }
+
     /// Scratch for a mean, a row, `Ψ` and its factor.
     fn with_posterior<R>(
         &self,
@@ -163,6 +187,29 @@ impl Gaussian {
             let posterior = self.posterior(stats, mean, psi, factor);
             work(posterior, mean, row, factor)
         })
+    }
+}
+
+/// Writes the upper triangle of `xxᵀ`.
+fn write_products(x: &[f64], mut products: &mut [f64]) {
+    for (i, &value) in x.iter().enumerate() {
+        let (row, rest) = products.split_at_mut(x.len() - i);
+        for (product, other) in row.iter_mut().zip(&x[i..]) {
+            *product = value * other;
+        }
+        products = rest;
+    }
+}
+
+/// Writes the rows and columns of a packed matrix that are named.
+fn select(dimensions: usize, matrix: &[f64], columns: &[usize], out: &mut [f64]) {
+    let mut at = 0;
+    for (ix, i) in columns.iter().enumerate() {
+        let start = row_start(dimensions, *i);
+        for j in &columns[ix..] {
+            out[at] = matrix[start + j - i];
+            at += 1;
+        }
     }
 }
 
@@ -235,15 +282,9 @@ impl Family for Gaussian {
     fn features(&self, x: &[f64], out: &mut [f64]) {
         let d = self.dimensions();
         out[0] = 1.0;
-        let (framed, mut squares) = out[1..].split_at_mut(d);
-        self.frame.apply(x, framed);
-        for (i, &value) in framed.iter().enumerate() {
-            let (row, rest) = squares.split_at_mut(d - i);
-            for (square, other) in row.iter_mut().zip(&framed[i..]) {
-                *square = value * other;
-            }
-            squares = rest;
-        }
+        let (framed, squares) = out[1..].split_at_mut(d);
+        self.frame.apply_or(x, std::iter::repeat(&0.0), framed);
+        write_products(framed, squares);
     }
 
     fn ln_base(&self, _x: &[f64]) -> f64 {
@@ -260,6 +301,101 @@ impl Family for Gaussian {
 
     fn screen(&self, phi: &[f64], out: &mut [f64]) {
         profile::parameters(self.dimensions(), phi, out);
+    }
+
+    /// `νΨ⁻¹m`, then `νΨ⁻¹`, row after row.
+    fn missing_table(&self, phi: &[f64], table: &mut Vec<f64>) {
+        let d = self.dimensions();
+        let (linear, quadratic) = phi[1..].split_at(d);
+        table.clear();
+        table.extend_from_slice(linear);
+        table.resize(d + d * d, 0.0);
+        let precision = &mut table[d..];
+        let mut at = 0;
+        for i in 0..d {
+            for j in i..d {
+                let entry = if i == j { -2.0 * quadratic[at] } else { -quadratic[at] };
+                precision[i * d + j] = entry;
+                precision[j * d + i] = entry;
+                at += 1;
+            }
+        }
+    }
+
+    /// With `Λ = νΨ⁻¹`: the constant, the factor of `Λ_MM`, and `Λ_MM⁻¹` where it is asked for.
+    fn condition(&self, table: &[f64], missing: &[usize], moments: bool, out: &mut Vec<f64>) {
+        let (d, m) = (self.dimensions(), missing.len());
+        let (len, precision) = (packed_len(m), &table[d..]);
+        out.clear();
+        out.resize(1 + 2 * len, 0.0);
+        let (constant, rest) = out.split_at_mut(1);
+        let (factor, inverse) = rest.split_at_mut(len);
+        let mut at = 0;
+        for (ix, i) in missing.iter().enumerate() {
+            missing[ix..].iter().for_each(|j| {
+                inverse[at] = precision[i * d + j];
+                at += 1;
+            });
+        }
+        let ln_determinant = factor_or_repair(m, inverse, factor);
+        let ln_scale: f64 = missing.iter().map(|column| self.ln_scales[*column]).sum();
+        constant[0] = 0.5 * (m as f64 * LN_2PI - ln_determinant) + ln_scale;
+        if moments {
+            inverse.copy_from_slice(factor);
+            with_scratch(m, |row| cholesky::invert_from_factor(m, inverse, row));
+        }
+    }
+
+    /// `x_M` is normal around `Λ_MM⁻¹ b`, `b = (νΨ⁻¹m)_M − Λ_MO x_O`.
+    fn ln_missing(&self, table: &[f64], missing: &[usize], condition: &[f64], features: &[f64]) -> f64 {
+        with_scratch(missing.len(), |b| {
+            self.pull(table, missing, features, b);
+            cholesky::solve_lower(missing.len(), &condition[1..=packed_len(missing.len())], b);
+            condition[0] + 0.5 * b.iter().map(|y| y * y).sum::<f64>()
+        })
+    }
+
+    fn missing_panel(&self, phi: &[f64], panel: &mut Vec<f64>) {
+        panel::fill(self.dimensions(), phi.chunks_exact(self.n_features()), panel);
+    }
+
+    fn condition_panel(&self, panel: &[f64], _k: usize, missing: &[usize], out: &mut Vec<f64>) {
+        let ln_scale: f64 = missing.iter().map(|column| self.ln_scales[*column]).sum();
+        let constant = 0.5 * missing.len() as f64 * LN_2PI + ln_scale;
+        panel::condition(self.dimensions(), panel, missing, constant, out);
+    }
+
+    fn add_ln_missing(
+        &self,
+        panel: &[f64],
+        missing: &[usize],
+        condition: &[f64],
+        features: &[f64],
+        scores: &mut [f64],
+    ) {
+        let framed = &features[1..=self.dimensions()];
+        panel::add(panel, missing, condition, framed, scores);
+    }
+
+    fn expect_missing(&self, table: &[f64], missing: &[usize], condition: &[f64], features: &mut [f64]) {
+        let (d, m) = (self.dimensions(), missing.len());
+        let (factor, covariance) = condition[1..].split_at(packed_len(m));
+        with_scratch(m, |b| {
+            self.pull(table, missing, features, b);
+            cholesky::solve_lower(m, factor, b);
+            cholesky::solve_upper(m, factor, b);
+            let (framed, squares) = features[1..].split_at_mut(d);
+            missing.iter().zip(&*b).for_each(|(column, mean)| framed[*column] = *mean);
+            write_products(framed, squares);
+            let mut at = 0;
+            for (ix, i) in missing.iter().enumerate() {
+                let start = row_start(d, *i);
+                for j in &missing[ix..] {
+                    squares[start + j - i] += covariance[at];
+                    at += 1;
+                }
+            }
+        });
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {
@@ -280,6 +416,7 @@ impl Family for Gaussian {
                 kappa: posterior.kappa,
                 dof: posterior.dof,
                 ln_determinant: posterior.ln_determinant + 2.0 * self.frame.ln_scale(),
+                psi: OnceLock::new(),
             }) as Box<dyn Predictive>
         })
     }
@@ -337,7 +474,7 @@ impl Family for Gaussian {
 
     /// Coordinates in which the prior's covariance is a multiple of the identity.
     fn embed(&self, x: &[f64], out: &mut [f64]) {
-        self.frame.apply(x, out);
+        self.frame.apply_or(x, self.prior.mean.iter(), out);
         cholesky::solve_lower(self.dimensions(), &self.prior_factor, out);
     }
 
@@ -450,6 +587,8 @@ struct GaussianPredictive {
     dof: f64,
     /// `log |Ψ|` in the units of the data.
     ln_determinant: f64,
+    /// `Ψ`, for rows with missing values.
+    psi: OnceLock<Vec<f64>>,
 }
 
 impl GaussianPredictive {
@@ -463,6 +602,103 @@ impl GaussianPredictive {
         })
     }
 
+    /// `Ψ = UᵀU`.
+    fn psi(&self) -> &[f64] {
+        self.psi.get_or_init(|| {
+            let d = self.mean.len();
+            let mut psi = vec![0.0; packed_len(d)];
+            for row in 0..d {
+                let u = &self.factor[row_start(d, row)..row_start(d, row + 1)];
+                for (i, a) in u.iter().enumerate() {
+                    let start = row_start(d, row + i);
+                    u[i..].iter().zip(&mut psi[start..]).for_each(|(b, out)| *out += a * b);
+                }
+            }
+            psi
+        })
+    }
+
+    /// Calls `work` with the columns that are known, `(x − m)ᵀ Ψ⁻¹ (x − m)` of them and `log |Ψ|` in the units of the data.
+    fn with_known<R>(&self, x: &[f64], work: impl FnOnce(usize, f64, f64) -> R) -> R {
+        let known: Vec<usize> = (0..x.len()).filter(|column| !x[*column].is_nan()).collect();
+        let (d, n) = (x.len(), known.len());
+        with_scratch(n + 2 * packed_len(n), |scratch| {
+            let (centred, rest) = scratch.split_at_mut(n);
+            let (psi, factor) = rest.split_at_mut(packed_len(n));
+            select(d, self.psi(), &known, psi);
+            let mut ln_determinant = factor_or_repair(n, psi, factor);
+            for (out, column) in centred.iter_mut().zip(&known) {
+                let scale = self.frame.scale()[*column];
+                *out = (x[*column] - self.frame.shift()[*column]) / scale - self.mean[*column];
+                ln_determinant += 2.0 * scale.ln();
+            }
+            cholesky::solve_lower(n, factor, centred);
+            work(n, centred.iter().map(|y| y * y).sum(), ln_determinant)
+        })
+    }
+
+    /// Calls `work` with the missing columns, their means of the frame given the known values, the factor `C` with `CᵀC` their
+    /// matrix of a t (`student_t.rs`), and its degrees of freedom.
+    ///
+    /// With the known columns first, `Ψ = UᵀU`: `m_M + U_OMᵀ U_OO⁻ᵀ (x_O − m_O)` and `U_MMᵀ U_MM`.
+    fn with_missing<R>(&self, x: &[f64], work: impl FnOnce(&[usize], &[f64], &[f64], f64) -> R) -> R {
+        let d = x.len();
+        let (missing, known): (Vec<usize>, Vec<usize>) = (0..d).partition(|column| x[*column].is_nan());
+        let (n, m) = (known.len(), missing.len());
+        let order: Vec<usize> = known.iter().chain(&missing).copied().collect();
+        let (mut psi, mut factor) = (vec![0.0; packed_len(d)], vec![0.0; packed_len(d)]);
+        let full = self.psi();
+        let mut at = 0;
+        for (ix, i) in order.iter().enumerate() {
+            for j in &order[ix..] {
+                psi[at] = full[row_start(d, *i.min(j)) + i.abs_diff(*j)];
+                at += 1;
+            }
+        }
+        factor_or_repair(d, &mut psi, &mut factor);
+        let mut y: Vec<f64> = known
+            .iter()
+            .map(|c| (x[*c] - self.frame.shift()[*c]) / self.frame.scale()[*c] - self.mean[*c])
+            .chain(std::iter::repeat_n(0.0, m))
+            .collect();
+        // The rows of the known columns alone: below them, `y` becomes minus what they pull the others by.
+        for row in 0..n {
+            let u = &factor[row_start(d, row)..row_start(d, row + 1)];
+            y[row] /= u[0];
+            let value = y[row];
+            y[row + 1..].iter_mut().zip(&u[1..]).for_each(|(rest, u)| *rest -= u * value);
+        }
+        let q = y[..n].iter().map(|y| y * y).sum::<f64>() / self.widening;
+        let mean: Vec<f64> = missing.iter().zip(&y[n..]).map(|(c, pull)| self.mean[*c] - pull).collect();
+        let widened = (self.widening * (1.0 + q)).sqrt();
+        let own: Vec<f64> = factor[row_start(d, n)..].iter().map(|u| u * widened).collect();
+        work(&missing, &mean, &own, self.dof - (d as f64 - 1.0) + n as f64)
+    }
+
+    /// The marginal of a t has its degrees of freedom.
+    #[cold]
+    fn ln_density_of_known(&self, x: &[f64]) -> f64 {
+        self.with_known(x, |n, q, ln_determinant| {
+            let ln_determinant = ln_determinant + n as f64 * self.widening.ln();
+            let dof = self.dof - (self.mean.len() as f64 - 1.0);
+            StudentT::new(n, dof, ln_determinant).ln_density(q / self.widening)
+        })
+    }
+
+    /// Of `n` columns at squared distance `q`.
+    fn left_out(&self, n: usize, q: f64, ln_determinant: f64, share: f64) -> Option<f64> {
+        let kappa = self.kappa - share;
+        let further = self.kappa / kappa;
+        let left = 1.0 - share * further * q;
+        let dof = self.dof - share - (self.mean.len() as f64 - 1.0);
+        if !(kappa > 0.0 && left > 0.0 && dof > 0.0) {
+            return None;
+        }
+        let widening = 1.0 + 1.0 / kappa;
+        let ln_determinant = ln_determinant + left.ln() + n as f64 * widening.ln();
+        Some(StudentT::new(n, dof, ln_determinant).ln_density(further * further * q / left / widening))
+    }
+
     /// At a row of the frame.
     fn ln_density_framed(&self, framed: &[f64]) -> f64 {
         self.density.ln_density(self.squared_distance(framed) / self.widening)
@@ -473,7 +709,8 @@ impl Predictive for GaussianPredictive {
     fn ln_density(&self, x: &[f64]) -> f64 {
         with_scratch(self.mean.len(), |framed| {
             self.frame.apply(x, framed);
-            self.ln_density_framed(framed)
+            let ln_density = self.ln_density_framed(framed);
+            if ln_density.is_nan() { self.ln_density_of_known(x) } else { ln_density }
         })
     }
 
@@ -482,19 +719,41 @@ impl Predictive for GaussianPredictive {
     }
 
     /// With `c = κ/(κ − r)`: `Ψ − r c (x − m)(x − m)ᵀ` is what the others scatter by, around `m − (c − 1)(x − m)`.
-    fn ln_density_left_out(&self, features: &[f64], share: f64) -> Option<f64> {
-        let d = self.mean.len();
-        let q = self.squared_distance(&features[1..=d]);
-        let kappa = self.kappa - share;
-        let further = self.kappa / kappa;
-        let left = 1.0 - share * further * q;
-        let dof = self.dof - share - (d as f64 - 1.0);
-        if !(kappa > 0.0 && left > 0.0 && dof > 0.0) {
-            return None;
+    /// Of a row with missing values, the same in the columns that are known: what it taught of them is `T(x)` of theirs.
+    fn ln_density_left_out(&self, x: &[f64], features: &[f64], share: f64) -> Option<f64> {
+        if x.iter().any(|x| x.is_nan()) {
+            return self.with_known(x, |n, q, ln_determinant| self.left_out(n, q, ln_determinant, share));
         }
-        let widening = 1.0 + 1.0 / kappa;
-        let ln_determinant = self.ln_determinant + left.ln() + d as f64 * widening.ln();
-        Some(StudentT::new(d, dof, ln_determinant).ln_density(further * further * q / left / widening))
+        let d = self.mean.len();
+        self.left_out(d, self.squared_distance(&features[1..=d]), self.ln_determinant, share)
+    }
+
+    fn conditional(&self, x: &[f64], mean: &mut [f64], variance: &mut [f64]) {
+        self.with_missing(x, |missing, means, factor, dof| {
+            let m = missing.len();
+            for (ix, column) in missing.iter().enumerate() {
+                let (shift, scale) = (self.frame.shift()[*column], self.frame.scale()[*column]);
+                let square: f64 = (0..=ix).map(|row| factor[row_start(m, row) + ix - row].powi(2)).sum();
+                mean[*column] = means[ix] * scale + shift;
+                variance[*column] = scale * scale * square / student_t::variance_divisor(dof);
+            }
+        });
+    }
+
+    fn draw_missing(&self, x: &mut [f64], rng: &mut dyn Rng) {
+        let drawn: Vec<(usize, f64)> = self.with_missing(x, |missing, means, factor, dof| {
+            let mut step: Vec<f64> = missing.iter().map(|_| draw::normal(rng)).collect();
+            cholesky::multiply_lower(missing.len(), factor, &mut step);
+            let spread = (0.5 / draw::gamma_variate(0.5 * dof, rng)).sqrt();
+            missing
+                .iter()
+                .zip(means.iter().zip(step))
+                .map(|(c, (mean, step))| (*c, mean + spread * step))
+                .collect()
+        });
+        for (column, framed) in drawn {
+            x[column] = framed * self.frame.scale()[column] + self.frame.shift()[column];
+        }
     }
 
     /// `y = h q` with `q = (x − m)ᵀ M⁻¹ (x − m)`, term by term.

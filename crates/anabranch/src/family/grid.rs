@@ -27,7 +27,7 @@ pub(super) fn widths(rows: &Batch) -> Vec<f64> {
 }
 
 fn width(rows: &Batch, column: usize) -> Option<f64> {
-    let values = || rows.rows().map(|row| row[column]);
+    let values = || rows.rows().map(|row| row[column]).filter(|value| !value.is_nan());
     let first = values().next()?;
     // Halves: the difference of two doubles may be none.
     let range = values().map(|value| (0.5 * value - 0.5 * first).abs()).fold(0.0, f64::max);
@@ -57,7 +57,7 @@ fn width(rows: &Batch, column: usize) -> Option<f64> {
     }
     match different_values(values()) {
         ENOUGH_VALUES.. => Some(width),
-        few if rows.n_rows() >= REPEATS * few => Some(decimal(width, first).unwrap_or(width)),
+        few if values().count() >= REPEATS * few => Some(decimal(width, first).unwrap_or(width)),
         _ => None,
     }
 }

@@ -25,6 +25,7 @@ mod linear_gaussian;
 mod multinomial;
 mod natural;
 mod normal_inverse_wishart;
+mod panel;
 mod poisson;
 mod product;
 mod profile;
@@ -80,19 +81,25 @@ pub enum Partition {
 
 /// The posterior predictive density of one component, prepared once and evaluated for many rows.
 pub trait Predictive: Send + Sync {
-    /// `log p(x | data of the component)`, exact, in the units of the data.
+    /// `log p(x | data of the component)`, exact, in the units of the data; of a row with missing values, the density of the others.
     fn ln_density(&self, x: &[f64]) -> f64;
 
-    /// The same, of a row whose features `T(x)` are at hand.
+    /// The same, of a complete row whose features `T(x)` are at hand.
     fn ln_density_from(&self, x: &[f64], _features: &[f64]) -> f64 {
         self.ln_density(x)
     }
 
     /// The same, of a row that the component has learned from with this share, without what it taught: `S − r T(x)` in place of
     /// `S`. `None` where that has no short form.
-    fn ln_density_left_out(&self, _features: &[f64], _share: f64) -> Option<f64> {
+    fn ln_density_left_out(&self, _x: &[f64], _features: &[f64], _share: f64) -> Option<f64> {
         None
     }
+
+    /// Writes mean and variance of each missing value of a row given the others, in the units of the data.
+    fn conditional(&self, _x: &[f64], _mean: &mut [f64], _variance: &mut [f64]) {}
+
+    /// Draws the missing values of a row given the others.
+    fn draw_missing(&self, _x: &mut [f64], _rng: &mut dyn Rng) {}
 
     /// A bound from above that many rows can be compared with at once; writes its `θ`, as long as `T(x)` and 0 before.
     fn envelope(&self, theta: &mut [f64]) -> Envelope;
@@ -166,14 +173,60 @@ pub trait Family: Conjugate {
     /// Columns of a row.
     fn dimensions(&self) -> usize;
 
-    /// Checks that a row of finite numbers lies in the domain.
+    /// Checks that a row of finite numbers, or NaN where they are missing, lies in the domain.
     fn check(&self, x: &[f64]) -> Result<(), DomainError>;
 
-    /// Writes `T(x)`; `out[0]` is 1.
+    /// Writes `T(x)`; `out[0]` is 1. Missing values add nothing.
     fn features(&self, x: &[f64], out: &mut [f64]);
 
-    /// `log h(x)`: the part of the log density that no parameter touches and that `φ · T(x)` does not hold.
+    /// `log h(x)` of the values that are known: the part of the log density that no parameter touches and that `φ · T(x)` does
+    /// not hold.
     fn ln_base(&self, x: &[f64]) -> f64;
+
+    /// What parameters `φ` say of columns that are missing, for any row and any of the columns (`infer/missing.rs`). Where
+    /// columns are independent it begins with `log ∫ exp(φ · T(x)) h(x) dx` of each column.
+    fn missing_table(&self, _phi: &[f64], _table: &mut Vec<f64>) {}
+
+    /// What such a table says of these missing columns, for any row; of their second moments too if they are asked for.
+    fn condition(&self, _table: &[f64], _missing: &[usize], _moments: bool, _out: &mut Vec<f64>) {}
+
+    /// `log ∫ exp(φ · T(x)) h(x) dx_missing − φ · T(x_known)`, of a row with these features.
+    fn ln_missing(&self, table: &[f64], missing: &[usize], _condition: &[f64], _features: &[f64]) -> f64 {
+        missing.iter().filter_map(|column| table.get(*column)).sum()
+    }
+
+    /// Tables of several components, laid out for all of them at once; one after another unless a family knows better.
+    fn missing_panel(&self, phi: &[f64], panel: &mut Vec<f64>) {
+        let mut table = Vec::new();
+        panel.clear();
+        for phi in phi.chunks_exact(self.n_features()) {
+            self.missing_table(phi, &mut table);
+            panel.extend_from_slice(&table);
+        }
+    }
+
+    /// What a panel of `k` components says of these missing columns, for any row.
+    fn condition_panel(&self, _panel: &[f64], _k: usize, _missing: &[usize], _out: &mut Vec<f64>) {}
+
+    /// Adds [`Family::ln_missing`] of each component of a panel to its score.
+    fn add_ln_missing(
+        &self,
+        panel: &[f64],
+        missing: &[usize],
+        _condition: &[f64],
+        features: &[f64],
+        scores: &mut [f64],
+    ) {
+        let mut condition = Vec::new();
+        let len = panel.len() / scores.len().max(1);
+        for (table, score) in panel.chunks_exact(len.max(1)).zip(scores) {
+            self.condition(table, missing, false, &mut condition);
+            *score += self.ln_missing(table, missing, &condition, features);
+        }
+    }
+
+    /// Makes `E[T(x) | x_known, φ]` of the features of a row.
+    fn expect_missing(&self, _table: &[f64], _missing: &[usize], _cond: &[f64], _features: &mut [f64]) {}
 
     /// The exact posterior predictive of a component with these statistics.
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive>;
@@ -192,6 +245,11 @@ pub trait Family: Conjugate {
     /// Width of the interval that a value of this column stands for: 0 where values are exact, `None` where they are counts or
     /// names, which may well be the same in many rows.
     fn resolution(&self, _column: usize) -> Option<f64> {
+        None
+    }
+
+    /// How many names a column of names can hold, the last of which stands for all others.
+    fn categories(&self, _column: usize) -> Option<usize> {
         None
     }
 

@@ -67,7 +67,7 @@ impl Multinomial {
 
     /// Half a pseudo-count per column in all, shared out half evenly and half as in the first rows.
     pub fn from_rows(rows: &Batch) -> Result<Self, PriorError> {
-        let means = counts::column_means(rows, counts::check_counts)?;
+        let means = counts::column_means(rows, check)?;
         let total: f64 = means.iter().sum();
         let even = 1.0 / means.len() as f64;
         let mass = DEFAULT_PSEUDO_COUNT * means.len() as f64;
@@ -116,13 +116,22 @@ impl Conjugate for Multinomial {
     }
 }
 
+/// Counts of one row share their total: where one is missing, nothing says how large that was.
+fn check(x: &[f64]) -> Result<(), DomainError> {
+    if let Some(column) = x.iter().position(|x| x.is_nan()) {
+        let expected = "a count in every column: the counts of a multinomial row share their total";
+        return Err(DomainError { column, value: x[column], expected });
+    }
+    counts::check_counts(x)
+}
+
 impl Family for Multinomial {
     fn dimensions(&self) -> usize {
         self.pseudo_counts.len()
     }
 
     fn check(&self, x: &[f64]) -> Result<(), DomainError> {
-        counts::check_counts(x)
+        check(x)
     }
 
     fn features(&self, x: &[f64], out: &mut [f64]) {

@@ -134,11 +134,21 @@ impl Family for Poisson {
 
     fn features(&self, x: &[f64], out: &mut [f64]) {
         out[0] = 1.0;
-        out[1..].copy_from_slice(x);
+        counts::known_or(x, std::iter::repeat(0.0), &mut out[1..]);
     }
 
     fn ln_base(&self, x: &[f64]) -> f64 {
         -x.iter().map(|x| counts::ln_factorial(*x)).sum::<f64>()
+    }
+
+    /// `log Σ_x e^{φx} / x! = e^φ`, and so is the mean.
+    fn missing_table(&self, phi: &[f64], table: &mut Vec<f64>) {
+        table.clear();
+        table.extend(phi[1..].iter().map(|ln_rate| ln_rate.exp()));
+    }
+
+    fn expect_missing(&self, table: &[f64], missing: &[usize], _condition: &[f64], features: &mut [f64]) {
+        missing.iter().for_each(|column| features[1 + column] = table[*column]);
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {
@@ -171,7 +181,9 @@ impl Family for Poisson {
 
     /// Square roots, whose spread depends little on the rate.
     fn embed(&self, x: &[f64], out: &mut [f64]) {
-        out.iter_mut().zip(x).for_each(|(out, x)| *out = x.sqrt());
+        let means = self.shape.iter().zip(&self.rate).map(|(shape, rate)| shape / rate);
+        counts::known_or(x, means, out);
+        out.iter_mut().for_each(|out| *out = out.sqrt());
     }
 
     fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
@@ -216,13 +228,19 @@ struct NegativeBinomial {
     ln_each: f64,
 }
 
+impl NegativeBinomial {
+    fn rate(&self) -> f64 {
+        (-self.ln_each).exp_m1()
+    }
+}
+
 struct PoissonPredictive {
     columns: Vec<NegativeBinomial>,
 }
 
 impl Predictive for PoissonPredictive {
     fn ln_density(&self, x: &[f64]) -> f64 {
-        let columns = self.columns.iter().zip(x);
+        let columns = self.columns.iter().zip(x).filter(|(_, x)| !x.is_nan());
         columns
             .map(|(column, &x)| {
                 ln_gamma_ratio(column.shape, x) - counts::ln_factorial(x)
@@ -230,6 +248,20 @@ impl Predictive for PoissonPredictive {
                     + x * column.ln_each
             })
             .sum()
+    }
+
+    fn conditional(&self, x: &[f64], mean: &mut [f64], variance: &mut [f64]) {
+        for (ix, (column, _)) in self.columns.iter().zip(x).enumerate().filter(|(_, (_, x))| x.is_nan()) {
+            mean[ix] = column.shape / column.rate();
+            variance[ix] = mean[ix] * (1.0 + 1.0 / column.rate());
+        }
+    }
+
+    fn draw_missing(&self, x: &mut [f64], rng: &mut dyn Rng) {
+        for (column, x) in self.columns.iter().zip(x).filter(|(_, x)| x.is_nan()) {
+            let expected = draw::ln_gamma_variate(column.shape, rng).exp() / column.rate();
+            *x = draw::poisson(expected, rng);
+        }
     }
 
     /// Not linear in the counts: all that is said is that it is a probability.

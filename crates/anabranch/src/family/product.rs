@@ -99,7 +99,23 @@ impl Product {
     }
 }
 
+/// The parts of a list in which each stands behind its length.
+fn each_behind_its_length(all: &[f64]) -> impl Iterator<Item = &[f64]> {
+    let mut rest = all;
+    std::iter::from_fn(move || {
+        let (len, after) = rest.split_first()?;
+        let (part, after) = after.split_at(*len as usize);
+        rest = after;
+        Some(part)
+    })
+}
+
 impl Block {
+    /// Which of the block's own columns are among these, which ascend.
+    fn own_places(&self, columns: &[usize]) -> Vec<usize> {
+        (0..self.columns.len()).filter(|place| columns.binary_search(&self.columns[*place]).is_ok()).collect()
+    }
+
     /// Calls `work` with this block's columns of a row.
     fn with_columns<R>(&self, x: &[f64], work: impl FnOnce(&[f64]) -> R) -> R {
         with_scratch(self.columns.len(), |row| {
@@ -171,6 +187,48 @@ impl Family for Product {
         self.blocks.iter().map(|block| block.with_columns(x, |row| block.family.ln_base(row))).sum()
     }
 
+    /// The tables of the blocks, each behind its length.
+    fn missing_table(&self, phi: &[f64], table: &mut Vec<f64>) {
+        table.clear();
+        let mut own = Vec::new();
+        for (block, phi) in self.parts(phi) {
+            own.clear();
+            block.family.missing_table(phi, &mut own);
+            table.push(own.len() as f64);
+            table.extend_from_slice(&own);
+        }
+    }
+
+    fn condition(&self, table: &[f64], missing: &[usize], moments: bool, out: &mut Vec<f64>) {
+        out.clear();
+        let mut own = Vec::new();
+        for (block, table) in self.blocks.iter().zip(each_behind_its_length(table)) {
+            own.clear();
+            block.family.condition(table, &block.own_places(missing), moments, &mut own);
+            out.push(own.len() as f64);
+            out.extend_from_slice(&own);
+        }
+    }
+
+    fn ln_missing(&self, table: &[f64], missing: &[usize], condition: &[f64], features: &[f64]) -> f64 {
+        let known = each_behind_its_length(table).zip(each_behind_its_length(condition));
+        let parts = self.parts(features).zip(known);
+        let ln_missing = parts.map(|((block, features), (table, condition))| {
+            block.family.ln_missing(table, &block.own_places(missing), condition, features)
+        });
+        ln_missing.sum()
+    }
+
+    fn expect_missing(&self, table: &[f64], missing: &[usize], condition: &[f64], features: &mut [f64]) {
+        let known = each_behind_its_length(table).zip(each_behind_its_length(condition));
+        let mut rest = features;
+        for (block, (table, condition)) in self.blocks.iter().zip(known) {
+            let (part, after) = rest.split_at_mut(block.family.n_features());
+            block.family.expect_missing(table, &block.own_places(missing), condition, part);
+            rest = after;
+        }
+    }
+
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {
         let blocks = self.parts(stats).map(|(block, part)| BlockPredictive {
             columns: block.columns.clone(),
@@ -221,6 +279,13 @@ impl Family for Product {
         self.blocks.iter().find_map(|block| {
             let place = block.columns.iter().position(|own| *own == column)?;
             block.family.resolution(place)
+        })
+    }
+
+    fn categories(&self, column: usize) -> Option<usize> {
+        self.blocks.iter().find_map(|block| {
+            let place = block.columns.iter().position(|own| *own == column)?;
+            block.family.categories(place)
         })
     }
 
@@ -322,6 +387,27 @@ impl Predictive for ProductPredictive {
             rest = after;
         }
         total
+    }
+
+    fn conditional(&self, x: &[f64], mean: &mut [f64], variance: &mut [f64]) {
+        for block in &self.blocks {
+            let d = block.columns.len();
+            let (mut own_mean, mut own_variance) = (vec![f64::NAN; d], vec![f64::NAN; d]);
+            block.with_columns(x, |row| block.predictive.conditional(row, &mut own_mean, &mut own_variance));
+            for (place, column) in block.columns.iter().enumerate().filter(|(_, column)| x[**column].is_nan())
+            {
+                mean[*column] = own_mean[place];
+                variance[*column] = own_variance[place];
+            }
+        }
+    }
+
+    fn draw_missing(&self, x: &mut [f64], rng: &mut dyn Rng) {
+        for block in &self.blocks {
+            let mut row: Vec<f64> = block.columns.iter().map(|column| x[*column]).collect();
+            block.predictive.draw_missing(&mut row, rng);
+            block.columns.iter().zip(row).for_each(|(column, value)| x[*column] = value);
+        }
     }
 
     /// Blocks are independent: their distances add up, and the heaviest tail counts. That of a block of probabilities, which

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len, require_positive, require_real};
 use super::frame::{PRIOR_SHARE, are_moments, scatter_of};
-use super::student_t::StudentT;
+use super::student_t::{self, StudentT};
 use super::type_two;
 use super::{
     Conjugate, DomainError, DrawNatural, EMPTY_COUNT, Envelope, FEW_ROUNDINGS, Family, Frame, Partition,
@@ -223,12 +223,31 @@ impl Family for Spherical {
     fn features(&self, x: &[f64], out: &mut [f64]) {
         out[0] = 1.0;
         let (framed, square) = out[1..].split_at_mut(self.dimensions());
-        self.frame.apply(x, framed);
+        self.frame.apply_or(x, std::iter::repeat(&0.0), framed);
         square[0] = framed.iter().map(|value| value * value).sum();
     }
 
     fn ln_base(&self, _x: &[f64]) -> f64 {
         0.0
+    }
+
+    fn missing_table(&self, phi: &[f64], table: &mut Vec<f64>) {
+        let d = self.dimensions();
+        let precision = -2.0 * phi[d + 1];
+        let constant = 0.5 * (LN_2PI - precision.ln()) + self.frame.scale()[0].ln();
+        table.clear();
+        table.extend(phi[1..=d].iter().map(|linear| constant + 0.5 * linear * linear / precision));
+        table.extend(phi[1..=d].iter().map(|linear| linear / precision));
+        table.push(1.0 / precision);
+    }
+
+    fn expect_missing(&self, table: &[f64], missing: &[usize], _condition: &[f64], features: &mut [f64]) {
+        let d = self.dimensions();
+        for &column in missing {
+            let mean = table[d + column];
+            features[1 + column] = mean;
+            features[1 + d] += mean * mean + table[2 * d];
+        }
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {
@@ -240,6 +259,7 @@ impl Family for Spherical {
             frame: self.frame.clone(),
             mean: self.means(stats).collect(),
             width,
+            dof: 2.0 * posterior.a,
             density: StudentT::new(d, 2.0 * posterior.a, ln_determinant),
         })
     }
@@ -276,7 +296,7 @@ impl Family for Spherical {
     }
 
     fn embed(&self, x: &[f64], out: &mut [f64]) {
-        self.frame.apply(x, out);
+        self.frame.apply_or(x, self.prior.mean.iter(), out);
     }
 
     fn refit(&self, components: &[&[f64]], partition: Partition) -> Option<Self> {
@@ -322,10 +342,27 @@ struct SphericalPredictive {
     frame: Frame,
     mean: Vec<f64>,
     width: f64,
+    dof: f64,
     density: StudentT,
 }
 
 impl SphericalPredictive {
+    /// The marginal of a t has its degrees of freedom.
+    fn ln_density_of_known(&self, x: &[f64]) -> f64 {
+        let (n, q) = self.known(x);
+        let ln_determinant = n as f64 * (self.width.ln() + 2.0 * self.frame.scale()[0].ln());
+        StudentT::new(n, self.dof, ln_determinant).ln_density(q)
+    }
+
+    /// How many values are known, and their squared distance.
+    fn known(&self, x: &[f64]) -> (usize, f64) {
+        let (shift, scale) = (self.frame.shift(), self.frame.scale()[0]);
+        let known = x.iter().zip(shift).zip(&self.mean).filter(|((x, _), _)| !x.is_nan());
+        let squares = known.map(|((x, shift), mean)| ((x - shift) / scale - mean).powi(2));
+        let (n, squares) = squares.fold((0, 0.0), |(n, sum), square| (n + 1, sum + square));
+        (n, squares / self.width)
+    }
+
     fn ln_density_framed(&self, framed: impl Iterator<Item = f64>) -> f64 {
         let squares = framed.zip(&self.mean).map(|(value, mean)| (value - mean) * (value - mean));
         self.density.ln_density(squares.sum::<f64>() / self.width)
@@ -335,11 +372,32 @@ impl SphericalPredictive {
 impl Predictive for SphericalPredictive {
     fn ln_density(&self, x: &[f64]) -> f64 {
         let framed = x.iter().zip(self.frame.shift()).zip(self.frame.scale());
-        self.ln_density_framed(framed.map(|((x, shift), scale)| (x - shift) / scale))
+        let ln_density = self.ln_density_framed(framed.map(|((x, shift), scale)| (x - shift) / scale));
+        if ln_density.is_nan() { self.ln_density_of_known(x) } else { ln_density }
     }
 
     fn ln_density_from(&self, _x: &[f64], features: &[f64]) -> f64 {
         self.ln_density_framed(features[1..=self.mean.len()].iter().copied())
+    }
+
+    fn conditional(&self, x: &[f64], mean: &mut [f64], variance: &mut [f64]) {
+        let (known, q) = self.known(x);
+        let (shift, scale) = (self.frame.shift(), self.frame.scale()[0]);
+        let width = self.width * (1.0 + q) / student_t::variance_divisor(self.dof + known as f64);
+        for column in (0..x.len()).filter(|column| x[*column].is_nan()) {
+            mean[column] = self.mean[column] * scale + shift[column];
+            variance[column] = width * scale * scale;
+        }
+    }
+
+    fn draw_missing(&self, x: &mut [f64], rng: &mut dyn Rng) {
+        let (known, q) = self.known(x);
+        let (shift, scale) = (self.frame.shift(), self.frame.scale()[0]);
+        let dof = self.dof + known as f64;
+        let variance = 0.5 * self.width * (1.0 + q) / draw::gamma_variate(0.5 * dof, rng);
+        for column in (0..x.len()).filter(|column| x[*column].is_nan()).collect::<Vec<_>>() {
+            x[column] = (self.mean[column] + variance.sqrt() * draw::normal(rng)) * scale + shift[column];
+        }
     }
 
     fn envelope(&self, theta: &mut [f64]) -> Envelope {

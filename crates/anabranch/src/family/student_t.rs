@@ -9,6 +9,11 @@
 
 use crate::math::special::{LN_PI, ln_gamma_ratio};
 
+/// What a diagonal entry of `M` is divided by for a variance; for the scale of the t where it has no variance.
+pub(crate) fn variance_divisor(dof: f64) -> f64 {
+    if dof > 2.0 { dof - 2.0 } else { dof }
+}
+
 /// The parts of the density that do not depend on `x`.
 #[derive(Clone, Debug)]
 pub(crate) struct StudentT {

@@ -15,6 +15,7 @@ use std::borrow::Cow;
 use super::birth::Births;
 use super::labels::{ByComponent, Labels, MOST};
 use super::merge::Overlapping;
+use super::missing::{Holes, Tables};
 use super::mixture::Workspace;
 use super::narrow::Scored;
 use super::skip::{Known, Screen};
@@ -31,6 +32,9 @@ use crate::process::{LabelStatistics, Process};
 /// A column whose sums move by less than this share of its mass, in units of what its parameters make of them, keeps those:
 /// what they could gain for each row is of the order of the square.
 const CONVERGED: f64 = 1e-3;
+
+/// Steps that find what the rows around each seed say of what is missing.
+const STEPS_TO_FILL: usize = 4;
 
 /// Columns that are worth a thread.
 const COLUMNS: usize = 2;
@@ -69,6 +73,8 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         memory: &'a mut Workspace,
     ) -> Self {
         fill_features(posterior.family(), batch, &mut memory.features);
+        memory.holes = Holes::of(batch);
+        memory.hidden.clear();
         memory.phi.clear();
         memory.ln_weights.clear();
         memory.places.clear();
@@ -85,7 +91,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             }
         }
         let components = columns.iter().filter_map(|column| Some(&*posterior.components()[column.known?]));
-        let skipped = Screen::suits(columns.len(), family) && {
+        let skipped = memory.holes.is_empty() && Screen::suits(columns.len(), family) && {
             let known = Known {
                 components: posterior.components(),
                 places: &memory.places,
@@ -202,6 +208,9 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             for i in 0..f {
                 self.memory.sums[keep * f + i] += self.memory.sums[end * f + i];
             }
+            if let Some(hidden) = self.memory.hidden.get(*end).copied() {
+                self.memory.hidden[*keep] += hidden;
+            }
         }
         self.memory.labels.join(&into);
         self.keep(&living);
@@ -244,17 +253,33 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         let mut without = Labels::default();
         let scored = Scored { features: &features, phi: &memory.phi, ln_weights: &ln_weights, n_features: f };
         without.assign(scored, self.precision);
+        let family = self.posterior.family();
+        let tables = (!memory.holes.is_empty()).then(|| {
+            Holes::of(&self.batch.select(&rows)).assign(family, scored, &mut without);
+            Tables::new(family, &memory.phi)
+        });
         // Sums of the columns that gain or lose, and the entropy of the rows, before and after.
         let mut after = memory.sums.clone();
         let (mut touched, mut entropy) = (vec![false; k], 0.0);
+        let mut hidden = memory.hidden.clone();
+        let mut expected = vec![0.0; f];
         let entropy_of = |p: f64| if p > 0.0 { -p * p.ln() } else { 0.0 };
         for (ix, row) in rows.iter().enumerate() {
             let weight = self.batch.weights().map_or(1.0, |weights| weights[*row]);
             let x = &features[ix * f..(ix + 1) * f];
             let mut add = |column: usize, share: f64| {
                 touched[column] = true;
-                let sums = &mut after[column * f..(column + 1) * f];
-                sums.iter_mut().zip(x).for_each(|(sum, value)| *sum += weight * share * value);
+                let range = column * f..(column + 1) * f;
+                let sums = &mut after[range.clone()];
+                let Some(tables) = &tables else {
+                    sums.iter_mut().zip(x).for_each(|(sum, value)| *sum += weight * share * value);
+                    return;
+                };
+                expected.copy_from_slice(x);
+                let (phi, row) = (&memory.phi[range], self.batch.row(*row));
+                hidden[column] +=
+                    weight * share * Holes::expect(family, phi, &tables[column], row, &mut expected);
+                sums.iter_mut().zip(&expected).for_each(|(sum, value)| *sum += weight * share * value);
             };
             for (column, probability) in memory.labels.row(*row) {
                 add(column, -probability);
@@ -265,7 +290,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
                 entropy += weight * entropy_of(probability);
             }
         }
-        let family = self.posterior.family();
+        entropy += hidden.iter().sum::<f64>() - memory.hidden.iter().sum::<f64>();
         let mut gain = horizon * entropy;
         let mut grown = vec![0.0; f];
         for ix in (0..k).filter(|ix| touched[*ix]) {
@@ -282,6 +307,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             return false;
         }
         memory.sums = after;
+        memory.hidden = hidden;
         for (ix, row) in rows.iter().enumerate() {
             memory.labels.copy_row(*row, &without, ix);
         }
@@ -298,9 +324,19 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
 
     /// The E-step over all columns, from the parameters and weights at hand.
     fn assign(&mut self) {
-        let f = self.n_features();
-        let Workspace { labels, features, phi, ln_weights, .. } = &mut *self.memory;
-        labels.assign(Scored { features, phi, ln_weights, n_features: f }, self.precision);
+        let (f, family) = (self.n_features(), self.posterior.family());
+        let Workspace { labels, holes, features, phi, ln_weights, .. } = &mut *self.memory;
+        let scored = Scored { features, phi, ln_weights, n_features: f };
+        labels.assign(scored, self.precision);
+        holes.assign(family, scored, labels);
+    }
+
+    /// The E-step over the labels that are possible.
+    fn assign_again(&mut self) {
+        let (f, family) = (self.n_features(), self.posterior.family());
+        let Workspace { labels, holes, features, phi, ln_weights, changed, .. } = &mut *self.memory;
+        labels.assign_again(features, phi, ln_weights, changed, f);
+        holes.assign_again(family, Scored { features, phi, ln_weights, n_features: f }, changed, labels);
     }
 
     /// Drops the columns of components that no row can belong to, so that the ascent never looks at them again.
@@ -319,6 +355,8 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         let f = self.n_features();
         let memory = &mut *self.memory;
         let has_sums = memory.sums.len() == flags.len() * f;
+        // What missing values are expected to be needs the parameters that the labels were made with.
+        let has_phi = !memory.holes.is_empty() && memory.phi.len() == flags.len() * f;
         memory.names.clear();
         let mut kept = 0;
         for (ix, flag) in flags.iter().enumerate() {
@@ -327,12 +365,22 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
                 if has_sums {
                     memory.sums.copy_within(ix * f..(ix + 1) * f, kept * f);
                 }
+                if has_phi {
+                    memory.phi.copy_within(ix * f..(ix + 1) * f, kept * f);
+                }
+                if let Some(hidden) = memory.hidden.get(ix).copied() {
+                    memory.hidden[kept] = hidden;
+                }
                 kept += 1;
             }
         }
         if has_sums {
             memory.sums.truncate(kept * f);
         }
+        if has_phi {
+            memory.phi.truncate(kept * f);
+        }
+        memory.hidden.truncate(kept);
         memory.labels.rename(&memory.names);
         let mut flags = flags.iter();
         self.columns.retain(|_| flags.next().is_some_and(|flag| *flag));
@@ -355,8 +403,19 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         for novel in &births.novel {
             self.memory.labels.give(novel.row, novel.component);
         }
-        self.accumulate();
-        self.maximise();
+        if self.memory.holes.is_empty() {
+            self.accumulate();
+            self.maximise();
+            return;
+        }
+        // What is missing is what the prior expects at first, and then what the rows around each seed say.
+        let mut phi = vec![0.0; self.n_features()];
+        self.posterior.family().expected_natural(&vec![0.0; phi.len()], &mut phi);
+        self.memory.phi = phi.repeat(self.columns.len());
+        for _ in 0..STEPS_TO_FILL {
+            self.accumulate();
+            self.maximise();
+        }
     }
 
     /// A new column starts from its novel rows, each with the probability of being new, and a known one from what it was before
@@ -381,7 +440,16 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             let weight = novel.probability * self.batch.weights().map_or(1.0, |weights| weights[novel.row]);
             let x = &memory.features[novel.row * f..(novel.row + 1) * f];
             let sums = &mut memory.sums[(old + novel.component) * f..][..f];
-            sums.iter_mut().zip(x).for_each(|(sum, value)| *sum += weight * value);
+            let mut add = |x: &[f64]| sums.iter_mut().zip(x).for_each(|(sum, value)| *sum += weight * value);
+            if memory.holes.is_empty() {
+                add(x);
+                continue;
+            }
+            let nothing = posterior.nothing().expectation(posterior.family());
+            let table = &Tables::new(posterior.family(), &nothing.phi)[0];
+            let mut expected = x.to_vec();
+            Holes::expect(posterior.family(), &nothing.phi, table, self.batch.row(novel.row), &mut expected);
+            add(&expected);
         }
         // Known ones have not moved; what is not a number has.
         memory.anchors.clear();
@@ -391,8 +459,11 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         memory.terms.resize(k, 0.0);
         memory.changed.resize(k, true);
         self.maximise_moved(Some(CONVERGED));
-        let Workspace { labels, features, phi, ln_weights, .. } = &mut *self.memory;
-        labels.assign_more(Scored { features, phi, ln_weights, n_features: f }, old);
+        let family = self.posterior.family();
+        let Workspace { labels, holes, features, phi, ln_weights, .. } = &mut *self.memory;
+        let scored = Scored { features, phi, ln_weights, n_features: f };
+        labels.assign_more(scored, old);
+        holes.assign(family, scored, labels);
         self.accumulate();
         self.assigned = true;
     }
@@ -403,13 +474,11 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
     /// same coordinate ascent within those labels. Parameters of columns whose sums hardly move stay as they are, and so do
     /// the labels of rows that know no other.
     pub(super) fn climb(&mut self, settings: &Settings, trace: &mut Vec<f64>) {
-        let f = self.n_features();
         let enough = settings.absolute_tolerance * self.batch.mass();
         let mut last = f64::NEG_INFINITY;
         for iteration in 0..settings.max_iterations {
             if iteration > 0 {
-                let Workspace { labels, features, phi, ln_weights, changed, .. } = &mut *self.memory;
-                labels.assign_again(features, phi, ln_weights, changed, f);
+                self.assign_again();
                 self.accumulate();
             } else if !std::mem::take(&mut self.assigned) {
                 self.assign();
@@ -427,10 +496,8 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
 
     /// So many E- and M-steps over the labels that are possible.
     pub(super) fn step_where_possible(&mut self, steps: usize) {
-        let f = self.n_features();
         for _ in 0..steps {
-            let Workspace { labels, features, phi, ln_weights, changed, .. } = &mut *self.memory;
-            labels.assign_again(features, phi, ln_weights, changed, f);
+            self.assign_again();
             self.accumulate();
             self.maximise_moved(Some(CONVERGED));
         }
@@ -457,6 +524,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             let weight = self.weight(row_ix);
             row.for_each(|(ix, probability)| labels[ix].observe(probability, weight));
         }
+        labels.iter_mut().zip(&self.memory.hidden).for_each(|(labels, e)| labels.label_entropy += e);
         labels
     }
 
@@ -479,6 +547,13 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         memory.sums.clear();
         memory.sums.resize(k * f, 0.0);
         memory.labels.accumulate(&memory.features, self.batch, f, &mut memory.sums);
+        if !memory.holes.is_empty() {
+            let Workspace { holes, labels, features, phi, sums, hidden, .. } = memory;
+            hidden.clear();
+            hidden.resize(k, 0.0);
+            let family = self.posterior.family();
+            holes.accumulate(family, labels, (features, phi), self.batch, (sums, hidden));
+        }
     }
 
     /// The second half of the M-step: parameters and weights that maximise the objective given `Δ`. Returns the
@@ -573,6 +648,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
             let weight = self.weight(row_ix);
             row.for_each(|(ix, probability)| labels[ix].observe(probability, weight));
         }
+        labels.iter_mut().zip(&self.memory.hidden).for_each(|(labels, e)| labels.label_entropy += e);
         let mut increment = Increment {
             base: self.posterior.version(),
             mass: self.batch.mass(),

@@ -11,6 +11,7 @@
 use super::Precision;
 use super::ascent::fill_features;
 use super::labels::Labels;
+use super::missing::{Holes, Tables};
 use super::narrow::Scored;
 use crate::batch::Batch;
 use crate::family::Family;
@@ -137,6 +138,7 @@ enum Standing {
 
 struct Judges {
     rows: Batch,
+    holes: Holes,
     features: Vec<f64>,
     standing: Standing,
 }
@@ -145,7 +147,7 @@ impl Judges {
     fn new<F: Family>(family: &F, rows: Batch, standing: Standing) -> Self {
         let mut features = Vec::new();
         fill_features(family, &rows, &mut features);
-        Self { rows, features, standing }
+        Self { holes: Holes::of(&rows), rows, features, standing }
     }
 
     fn weight(&self, row: usize) -> f64 {
@@ -167,7 +169,10 @@ impl Judges {
         let Components { family, process, sums, phi, ln_weights, labels, mass, precision } = *components;
         let f = family.n_features();
         let mut possible = Labels::default();
-        possible.assign(Scored { features: &self.features, phi, ln_weights, n_features: f }, precision);
+        let scored = Scored { features: &self.features, phi, ln_weights, n_features: f };
+        possible.assign(scored, precision);
+        self.holes.assign(family, scored, &mut possible);
+        let tables = (!self.holes.is_empty()).then(|| Tables::new(family, phi));
         let predictives = parallel::map(sums.chunks_exact(f), |stats| family.predictive(stats));
         let prior = family.predictive(&vec![0.0; f]);
         let new_mass = process.new_mass(labels.iter());
@@ -193,8 +198,16 @@ impl Judges {
                     if left_out > 0.0 && probability > MINORITY {
                         let (stats, taught) = (&sums[ix * f..(ix + 1) * f], left_out * probability);
                         let ln_density = predictives[ix]
-                            .ln_density_left_out(features, taught)
-                            .unwrap_or_else(|| ln_density_left_out(family, stats, features, x, taught));
+                            .ln_density_left_out(x, features, taught)
+                            .unwrap_or_else(|| match &tables {
+                                Some(tables) if x.iter().any(|x| x.is_nan()) => {
+                                    let mut expected = features.to_vec();
+                                    let phi = &phi[ix * f..(ix + 1) * f];
+                                    Holes::expect(family, phi, &tables[ix], x, &mut expected);
+                                    ln_density_of_known_left_out(family, stats, &expected, x, taught)
+                                }
+                                _ => ln_density_left_out(family, stats, features, x, taught),
+                            });
                         return ln_mass(ix, taught) + ln_density;
                     }
                     ln_masses[ix] + predictives[ix].ln_density(x)
@@ -219,6 +232,22 @@ fn ln_density_left_out<F: Family>(family: &F, stats: &[f64], features: &[f64], x
         };
         ln_partition(share - 1.0) - ln_partition(share) + family.ln_base(x)
     })
+}
+
+/// The same of what is known of a row, which taught what its features are expected to be.
+fn ln_density_of_known_left_out<F: Family>(
+    family: &F,
+    stats: &[f64],
+    expected: &[f64],
+    x: &[f64],
+    share: f64,
+) -> f64 {
+    if stats[0] <= share {
+        return f64::NEG_INFINITY;
+    }
+    let others: Vec<f64> = stats.iter().zip(expected).map(|(s, e)| s - share * e).collect();
+    let others = if family.admits(&others) { &others } else { stats };
+    family.predictive(others).ln_density(x)
 }
 
 #[cfg(test)]
@@ -250,7 +279,7 @@ mod tests {
             family.features(row, &mut features);
             let others: Vec<f64> = stats.iter().zip(&features).map(|(s, x)| s - share * x).collect();
             let expected = family.predictive(&others).ln_density(row);
-            let short = family.predictive(&stats).ln_density_left_out(&features, share).unwrap();
+            let short = family.predictive(&stats).ln_density_left_out(row, &features, share).unwrap();
             let long = ln_density_left_out(&family, &stats, &features, row, share);
             assert!((short - expected).abs() < ROUNDING && (long - expected).abs() < ROUNDING);
         }

@@ -228,6 +228,16 @@ impl Labels {
         }
     }
 
+    /// The labels of a row by other scores of the components that are possible for it.
+    pub(super) fn rescore(&mut self, row: usize, mut score: impl FnMut(usize) -> f64) {
+        let places = row * MOST..row * MOST + usize::from(self.used[row]);
+        let probabilities = &mut self.probabilities[places.clone()];
+        for (component, out) in self.components[places].iter().zip(probabilities.iter_mut()) {
+            *out = score(*component as usize);
+        }
+        self.ln_totals[row] = softmax_row(probabilities);
+    }
+
     /// The component becomes the only label of a row.
     pub(super) fn give(&mut self, row: usize, component: usize) {
         self.components[row * MOST] = component as u32;

@@ -6,6 +6,8 @@
 
 use super::ascent::{Ascent, fill_features};
 use super::labels::Labels;
+use super::missing::Holes;
+use super::narrow::Scored;
 use super::{Increment, Look, Precision, Workspace};
 use crate::batch::Batch;
 use crate::family::Family;
@@ -78,7 +80,9 @@ fn look_where_possible<F: Family, P: Process>(
     if workspace.possible.len() != rows.n_rows().div_ceil(PIECE_ROWS) {
         return None;
     }
-    let Workspace { possible, phi, ln_weights, changed, features, sums, statistics, .. } = workspace;
+    let Workspace { possible, phi, ln_weights, changed, features, sums, statistics, hidden, .. } = workspace;
+    hidden.clear();
+    hidden.resize(k, 0.0);
     phi.clear();
     components.iter().for_each(|component| phi.extend_from_slice(&component.expectation(family).phi));
     ln_weights.clear();
@@ -95,15 +99,19 @@ fn look_where_possible<F: Family, P: Process>(
     for (piece, labels) in rows.pieces(PIECE_ROWS).zip(possible) {
         fill_features(family, &piece, features);
         labels.assign_again(features, phi, ln_weights, changed, f);
+        let holes = Holes::of(&piece);
+        holes.assign_again(family, Scored { features, phi, ln_weights, n_features: f }, changed, labels);
         if !labels.ln_totals().iter().all(|total| total.is_finite()) {
             return None;
         }
         labels.accumulate(features, &piece, f, sums);
+        holes.accumulate(family, labels, (features, phi), &piece, (sums, hidden));
         for (row, labels) in labels.rows().enumerate() {
             let weight = piece.weights().map_or(1.0, |weights| weights[row]);
             labels.for_each(|(ix, probability)| statistics[ix].observe(probability, weight));
         }
     }
+    statistics.iter_mut().zip(&*hidden).for_each(|(labels, e)| labels.label_entropy += e);
     let each = components.iter().zip(sums.chunks_exact(f)).zip(&*statistics);
     let of_rows = each.filter(|(_, labels)| labels.expected_count > 0.0);
     let evidence = of_rows.map(|((component, stats), labels)| {

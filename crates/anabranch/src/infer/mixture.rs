@@ -5,6 +5,7 @@ use rand::Rng;
 use super::ascent::{Ascent, Column};
 use super::birth;
 use super::labels::Labels;
+use super::missing::Holes;
 use super::skip::Screen;
 use super::surprise;
 use super::{Increment, Settings};
@@ -18,6 +19,9 @@ use crate::process::{LabelStatistics, Process};
 pub struct Workspace {
     pub(super) features: Vec<f64>,
     pub(super) phi: Vec<f64>,
+    /// Rows with missing values, and the entropy of those for each column.
+    pub(super) holes: Holes,
+    pub(super) hidden: Vec<f64>,
     pub(super) labels: Labels,
     pub(super) screen: Screen,
     pub(super) sums: Vec<f64>,

@@ -11,6 +11,7 @@ mod features;
 mod labels;
 mod look;
 mod merge;
+mod missing;
 mod mixture;
 mod model;
 mod narrow;

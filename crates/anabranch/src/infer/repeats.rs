@@ -41,9 +41,11 @@ pub(super) fn groups<F: Family>(family: &F, batch: &Batch) -> Option<Groups> {
     if exact.is_empty() || rounded && !exact.iter().any(|column| is_telling(batch, *column)) {
         return None;
     }
-    let key = |row: usize| exact.iter().map(move |column| batch.row(row)[*column]);
+    // No value is infinite: what is missing is equal to what is missing.
+    let or_missing = |value: f64| if value.is_nan() { f64::INFINITY } else { value };
+    let key = |row: usize| exact.iter().map(move |column| or_missing(batch.row(row)[*column]));
     let mut order: Vec<usize> = (0..batch.n_rows()).collect();
-    order.sort_by(|a, b| key(*a).partial_cmp(key(*b)).expect("values are finite").then(a.cmp(b)));
+    order.sort_by(|a, b| key(*a).partial_cmp(key(*b)).expect("values are numbers").then(a.cmp(b)));
     if order.windows(2).all(|pair| !key(pair[0]).eq(key(pair[1]))) {
         return None;
     }
@@ -68,7 +70,7 @@ pub(super) fn groups<F: Family>(family: &F, batch: &Batch) -> Option<Groups> {
 
 /// Whether a column takes so many values that rows with the same one are likely to be copies.
 fn is_telling(batch: &Batch, column: usize) -> bool {
-    let mut values: Vec<f64> = batch.rows().map(|row| row[column]).collect();
+    let mut values: Vec<f64> = batch.rows().map(|row| row[column]).filter(|v| !v.is_nan()).collect();
     values.sort_by(f64::total_cmp);
     values.dedup();
     values.len().pow(2) > batch.n_rows()

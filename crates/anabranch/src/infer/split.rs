@@ -56,13 +56,21 @@ pub(super) fn splits<F: Family, P: Process>(
         living.iter().copied().zip(rows).filter(|(_, rows)| seeds(rows) >= 2).unzip();
     let batches = rows.iter().map(|rows| (sample.select(rows), seeds(rows)));
     let parted = split_stages(&prior, batches, settings, rng, workspace);
+    // What missing values are expected to be in parts would count against the whole.
+    let whole = sample.has_missing().then(|| {
+        let batches = rows.iter().map(|rows| (sample.select(rows), 1));
+        split_stages(&prior, batches, settings, rng, workspace)
+    });
     let mut found = Vec::new();
-    for (position, several) in positions.into_iter().zip(parted) {
+    for (ix, (position, several)) in positions.into_iter().zip(parted).enumerate() {
         let component = &posterior.components()[position];
         if several.increment.new.len() < 2 {
             continue;
         }
-        let one = as_one(family, &several.increment);
+        let one = match &whole {
+            Some(whole) => whole[ix].increment.clone(),
+            None => as_one(family, &several.increment),
+        };
         let objective = |increment| objective(family, posterior.process(), increment);
         if objective(&several.increment) <= objective(&one) + MARGIN {
             continue;

@@ -9,6 +9,7 @@ use super::bootstrap::objective_of;
 use super::court::{Components, Court, Scores};
 use super::labels::Labels;
 use super::merge::Overlapping;
+use super::missing::Holes;
 use super::narrow::Scored;
 use super::path::{self, Between, Objective, Walker};
 use super::{Precision, PriorChoice, repeats};
@@ -293,8 +294,12 @@ impl<F: Family, P: Process> Walker for Looking<'_, F, P> {
             let own = before[keep]
                 + (0..k).filter(|end| into[*end] == Some(keep)).map(|end| before[end]).sum::<f64>();
             let left = after.next().expect("one for each that stays");
-            if own > 0.0 {
-                let ix = names[keep].expect("it stays");
+            let ix = names[keep].expect("it stays");
+            if self.sample.has_missing() {
+                // The rest is the entropy of missing values, which stay what they were.
+                let each = self.mass / self.sample.mass();
+                self.place.label_statistics[ix].label_entropy += each * (left - own);
+            } else if own > 0.0 {
                 self.place.label_statistics[ix].label_entropy *= left / own;
             }
         }
@@ -376,7 +381,9 @@ fn labels<F: Family, P: Process>(
     let rows = sample.rows().zip(features.chunks_exact_mut(f));
     parallel::each(rows, ROWS, |(row, out)| family.features(row, out));
     let mut labels = Labels::default();
-    labels.assign(Scored { features: &features, phi, ln_weights: &ln_weights, n_features: f }, precision);
+    let scored = Scored { features: &features, phi, ln_weights: &ln_weights, n_features: f };
+    labels.assign(scored, precision);
+    Holes::of(sample).assign(family, scored, &mut labels);
     labels
 }
 

@@ -13,6 +13,7 @@
 use std::sync::Arc;
 
 use pulp::{Arch, Simd, WithSimd, bytemuck};
+use rand::{Rng, RngExt};
 
 use super::Posterior;
 use super::answer::Answer;
@@ -36,6 +37,7 @@ const LEAST_COMPONENTS: usize = 4;
 trait Featured: Send + Sync {
     fn feature_count(&self) -> usize;
     fn columns(&self) -> usize;
+    fn names(&self, column: usize) -> Option<usize>;
     fn write(&self, x: &[f64], out: &mut [f64]);
 }
 
@@ -46,6 +48,10 @@ impl<F: Family> Featured for F {
 
     fn columns(&self) -> usize {
         self.dimensions()
+    }
+
+    fn names(&self, column: usize) -> Option<usize> {
+        self.categories(column)
     }
 
     fn write(&self, x: &[f64], out: &mut [f64]) {
@@ -166,6 +172,70 @@ impl Predictor {
         self.one(x, Ask::Everything, |answer| answer.probabilities(out));
     }
 
+    /// Writes what each missing value of a row is expected to be given the others, and its standard deviation; other places stay as
+    /// they are. Of a column of names, the most probable name, which has no deviation: NaN.
+    pub fn impute(&self, x: &[f64], mean: &mut [f64], deviation: &mut [f64]) {
+        let missing: Vec<usize> = (0..x.len()).filter(|column| x[*column].is_nan()).collect();
+        if missing.is_empty() {
+            return;
+        }
+        let mut probabilities = Vec::new();
+        self.responsibilities(x, &mut probabilities);
+        let (mut own_mean, mut own_variance) = (vec![0.0; x.len()], vec![0.0; x.len()]);
+        let mut parts = Vec::new();
+        for (ix, probability) in probabilities.iter().enumerate().filter(|(_, p)| **p > 0.0) {
+            self.predictive(ix).conditional(x, &mut own_mean, &mut own_variance);
+            parts.push((*probability, own_mean.clone(), own_variance.clone()));
+        }
+        if parts.is_empty() {
+            self.prior.conditional(x, &mut own_mean, &mut own_variance);
+            parts.push((1.0, own_mean, own_variance));
+        }
+        for column in missing {
+            if let Some(names) = self.family.names(column) {
+                mean[column] = self.most_probable_name(x, column, names);
+                deviation[column] = f64::NAN;
+                continue;
+            }
+            mean[column] = parts.iter().map(|(p, mean, _)| p * mean[column]).sum();
+            let variance: f64 = parts
+                .iter()
+                .map(|(p, own, variance)| p * (variance[column] + (own[column] - mean[column]).powi(2)))
+                .sum();
+            deviation[column] = variance.sqrt();
+        }
+    }
+
+    /// The most probable of the names that have one of their own; of equal ones the first.
+    fn most_probable_name(&self, x: &[f64], column: usize, names: usize) -> f64 {
+        let mut row = x.to_vec();
+        let mut best = (f64::NEG_INFINITY, 0.0);
+        for name in 0..names.saturating_sub(1).max(1) {
+            row[column] = name as f64;
+            let ln_density = self.ln_density(&row);
+            if ln_density > best.0 {
+                best = (ln_density, name as f64);
+            }
+        }
+        best.1
+    }
+
+    /// Draws the missing values of a row given the others: a component, and what it says.
+    pub fn draw_missing(&self, x: &mut [f64], rng: &mut dyn Rng) {
+        if x.iter().all(|x| !x.is_nan()) {
+            return;
+        }
+        let mut probabilities = Vec::new();
+        self.responsibilities(x, &mut probabilities);
+        let mut left = rng.random::<f64>();
+        let drawn = probabilities.iter().position(|probability| {
+            left -= probability;
+            left < 0.0
+        });
+        let drawn = drawn.or_else(|| probabilities.iter().rposition(|p| *p > 0.0));
+        self.predictive(drawn.unwrap_or(self.ids.len())).draw_missing(x, rng);
+    }
+
     /// Log predictive density of each row, on this many threads.
     pub fn ln_densities(&self, rows: &Batch, threads: usize) -> Vec<f64> {
         self.collect(rows, threads, Ask::Everything, |answer| answer.ln_density())
@@ -252,6 +322,7 @@ impl Predictor {
             let mut work = Row { predictor: self, ask, scores, members, used: 0 };
             for (ix, (x, features)) in rows.chunks_exact(d).zip(features.chunks_exact(f)).enumerate() {
                 match &self.envelopes {
+                    _ if work.lacks(x) => work.known(x),
                     Some(all) => {
                         let bounds = &bounds[ix * all.padded()..(ix + 1) * all.padded()];
                         Arch::new().dispatch(Decide { row: &mut work, x, features, bounds });
@@ -295,6 +366,20 @@ impl Row<'_> {
         self.members[self.used] = ix as u32;
         self.used += 1;
         score
+    }
+
+    /// Whether a value of the row is missing.
+    fn lacks(&self, x: &[f64]) -> bool {
+        x.iter().any(|x| x.is_nan())
+    }
+
+    /// Computes all components from what is known of a row.
+    fn known(&mut self, x: &[f64]) {
+        self.used = self.len();
+        for ix in 0..self.used {
+            self.scores[ix] = self.predictor.ln_weight(ix) + self.predictor.predictive(ix).ln_density(x);
+            self.members[ix] = ix as u32;
+        }
     }
 
     /// Computes all components.

@@ -7,6 +7,7 @@ mod cases;
 mod frames;
 mod hostile_input;
 mod marginal_likelihood;
+mod missing;
 mod normalisation;
 mod robustness;
 mod sampling;

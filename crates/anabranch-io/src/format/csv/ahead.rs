@@ -18,7 +18,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 
 use super::super::{Pick, Role};
 use crate::input::{MAX_ROW_BYTES, Peek, read_some};
-use crate::rows::parse_number;
+use crate::rows::{is_missing_word, parse_number};
 
 /// Bytes read at a time.
 const PIECE_BYTES: usize = 64 << 10;
@@ -33,18 +33,20 @@ pub(super) struct Layout {
     /// For each cell of a line its place in the row, if it is wanted.
     slots: Vec<Option<usize>>,
     wanted: usize,
+    /// Whether a missing value is one.
+    keeps_missing: bool,
 }
 
 impl Layout {
     /// `None` where lines must be read one after another: categories get their codes in order.
-    pub(super) fn new(delimiter: u8, width: usize, picks: &[Pick]) -> Option<Self> {
+    pub(super) fn new(delimiter: u8, width: usize, picks: &[Pick], keeps_missing: bool) -> Option<Self> {
         let mut slots = vec![None; width];
         for (slot, pick) in picks.iter().enumerate() {
             if pick.role != Role::Number || slots[pick.ix].replace(slot).is_some() {
                 return None;
             }
         }
-        Some(Self { delimiter, slots, wanted: picks.len() })
+        Some(Self { delimiter, slots, wanted: picks.len(), keeps_missing })
     }
 
     /// Appends the numbers of a line; false when it is not plain and good.
@@ -56,8 +58,13 @@ impl Layout {
         for end in memchr_iter(self.delimiter, line).chain(std::iter::once(line.len())) {
             let Some(slot) = self.slots.get(column) else { return false };
             if let Some(slot) = slot {
-                let Ok(value) = parse_number(&line[start..end]) else { return false };
-                values[row + slot] = value;
+                values[row + slot] = match parse_number(&line[start..end]) {
+                    Ok(value) => value,
+                    Err(_) if self.keeps_missing && is_missing_word(line[start..end].trim_ascii()) => {
+                        f64::NAN
+                    }
+                    Err(_) => return false,
+                };
             }
             column += 1;
             start = end + 1;
@@ -237,7 +244,7 @@ mod tests {
 
     fn layout(width: usize, columns: &[usize]) -> Layout {
         let picks: Vec<Pick> = columns.iter().map(|&ix| Pick { ix, role: Role::Number }).collect();
-        Layout::new(b',', width, &picks).unwrap()
+        Layout::new(b',', width, &picks, false).unwrap()
     }
 
     fn peek(text: &[u8]) -> Peek {
@@ -263,8 +270,19 @@ mod tests {
     }
 
     #[test]
+    fn missing_values_are_parsed_ahead_where_they_are_kept() {
+        let layout = Layout { keeps_missing: true, ..layout(2, &[0, 1]) };
+        let Piece::Rows { values, .. } = rows_of(b"1,\nNA,2\n, nan \n".to_vec(), &layout) else {
+            panic!("all rows are good");
+        };
+        let shown: Vec<String> = values.iter().map(f64::to_string).collect();
+        assert_eq!(shown, ["1", "NaN", "NaN", "2", "NaN", "NaN"]);
+        assert!(matches!(rows_of(b"1,inf\n".to_vec(), &layout), Piece::Text(_)));
+    }
+
+    #[test]
     fn categories_are_not_parsed_ahead() {
-        assert!(Layout::new(b',', 1, &[Pick { ix: 0, role: Role::Category }]).is_none());
+        assert!(Layout::new(b',', 1, &[Pick { ix: 0, role: Role::Category }], false).is_none());
     }
 
     #[test]

@@ -151,9 +151,9 @@ impl CsvReader {
     }
 
     /// Starts to parse ahead when that is worth it and possible.
-    fn start_ahead(&mut self) {
+    fn start_ahead(&mut self, keeps_missing: bool) {
         let layout = match self.records.plain_delimiter() {
-            Some(delimiter) => Layout::new(delimiter, self.header.width(), &self.picks),
+            Some(delimiter) => Layout::new(delimiter, self.header.width(), &self.picks, keeps_missing),
             None => None,
         };
         let Some(layout) = layout else {
@@ -244,7 +244,7 @@ impl Reader for CsvReader {
                 self.row += 1;
                 self.read_record(sink)?;
                 if self.row >= ROWS_ALONE && matches!(self.ahead, Parsing::Later) {
-                    self.start_ahead();
+                    self.start_ahead(sink.keeps_missing());
                 }
             } else if let (true, Parsing::Ahead(ahead)) = (hands_out, &mut self.ahead)
                 && !ahead.is_ready()

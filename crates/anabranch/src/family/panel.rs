@@ -1,0 +1,175 @@
+//! Missing values under many normal densities at once: eight components side by side.
+//!
+//! ```text
+//! log ∫ exp(φ · T(x)) dx_M − φ · T(x_O) = c + ½ (m log 2π − log |Λ_MM|) + ½ bᵀ Λ_MM⁻¹ b,     b = l_M − Λ_MO x_O
+//! Λ_MM = L D Lᵀ,   y = L⁻¹ b,   bᵀ Λ_MM⁻¹ b = Σ y²/d
+//! ```
+//!
+//! with `l = νΨ⁻¹m` and `Λ = νΨ⁻¹` of a component. A panel holds `l`, then `Λ` row after row, each number of eight components together.
+
+use pulp::{Arch, Simd, WithSimd};
+
+/// Components side by side.
+const LANES: usize = 8;
+
+type Lanes = [f64; LANES];
+
+/// A pivot is at least this share of its diagonal entry: less is rounding.
+const PIVOT_SHARE: f64 = 1e-15;
+
+/// Products of pivots stay within these before their logarithm is taken.
+const PRODUCTS: std::ops::Range<f64> = 1e-150..1e150;
+
+/// Lays the parameters `φ` of components out in panels.
+pub(super) fn fill<'a>(d: usize, components: impl ExactSizeIterator<Item = &'a [f64]>, panel: &mut Vec<f64>) {
+    let len = (d + d * d) * LANES;
+    panel.clear();
+    panel.resize(components.len().div_ceil(LANES) * len, 0.0);
+    // Components that are not there have Λ = I.
+    for block in panel.chunks_exact_mut(len) {
+        (0..d).for_each(|i| block[(d + i * d + i) * LANES..][..LANES].fill(1.0));
+    }
+    for (ix, phi) in components.enumerate() {
+        let block = &mut panel[ix / LANES * len..][..len];
+        let lane = ix % LANES;
+        let (linear, quadratic) = phi[1..].split_at(d);
+        linear.iter().enumerate().for_each(|(i, value)| block[i * LANES + lane] = *value);
+        let mut at = 0;
+        for i in 0..d {
+            for j in i..d {
+                let entry = if i == j { -2.0 * quadratic[at] } else { -quadratic[at] };
+                block[(d + i * d + j) * LANES + lane] = entry;
+                block[(d + j * d + i) * LANES + lane] = entry;
+                at += 1;
+            }
+        }
+    }
+}
+
+/// Factors `Λ_MM` of every component: `L` by rows with `1/d` on the diagonal, and the constant behind it.
+pub(super) fn condition(d: usize, panel: &[f64], missing: &[usize], constant: f64, out: &mut Vec<f64>) {
+    let len = missing.len() * (missing.len() + 1) / 2 + 1;
+    out.clear();
+    out.resize(panel.len() / (d + d * d) * len, 0.0);
+    Arch::new().dispatch(Condition { d, panel, missing, constant, out });
+}
+
+struct Condition<'a> {
+    d: usize,
+    panel: &'a [f64],
+    missing: &'a [usize],
+    constant: f64,
+    out: &'a mut [f64],
+}
+
+impl WithSimd for Condition<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let Self { d, panel, missing, constant, out } = self;
+        let (panel, out) = (panel.as_chunks::<LANES>().0, out.as_chunks_mut::<LANES>().0);
+        let len = missing.len() * (missing.len() + 1) / 2 + 1;
+        for (block, out) in panel.chunks_exact(d + d * d).zip(out.chunks_exact_mut(len)) {
+            let precision = &block[d..];
+            let (factor, last) = out.split_at_mut(len - 1);
+            let (mut product, mut ln) = ([1.0; LANES], [0.0; LANES]);
+            for (a, i) in missing.iter().enumerate() {
+                let (above, row) = factor.split_at_mut(a * (a + 1) / 2);
+                // First `L D`, of which `L` is made with the pivots above.
+                for b in 0..a {
+                    let mut value = precision[i * d + missing[b]];
+                    let other = &above[b * (b + 1) / 2..];
+                    for c in 0..b {
+                        subtract(&mut value, &row[c], &other[c]);
+                    }
+                    row[b] = value;
+                }
+                let mut pivot = precision[i * d + i];
+                for b in 0..a {
+                    let inverse = above[b * (b + 1) / 2 + b];
+                    let mut entry = row[b];
+                    for l in 0..LANES {
+                        entry[l] *= inverse[l];
+                        pivot[l] -= entry[l] * row[b][l];
+                    }
+                    row[b] = entry;
+                }
+                let diagonal = precision[i * d + i];
+                for l in 0..LANES {
+                    pivot[l] = pivot[l].max(PIVOT_SHARE * diagonal[l]);
+                    product[l] *= pivot[l];
+                    row[a][l] = 1.0 / pivot[l];
+                }
+                if product.iter().any(|product| !PRODUCTS.contains(product)) {
+                    for l in 0..LANES {
+                        ln[l] += product[l].ln();
+                        product[l] = 1.0;
+                    }
+                }
+            }
+            for l in 0..LANES {
+                last[0][l] = constant - 0.5 * (ln[l] + product[l].ln());
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn subtract(value: &mut Lanes, a: &Lanes, b: &Lanes) {
+    for l in 0..LANES {
+        value[l] -= a[l] * b[l];
+    }
+}
+
+/// Adds the integral over the missing columns to the score of each component; the row has zeros there.
+pub(super) fn add(panel: &[f64], missing: &[usize], condition: &[f64], framed: &[f64], scores: &mut [f64]) {
+    Arch::new().dispatch(Add { panel, missing, condition, framed, scores });
+}
+
+struct Add<'a> {
+    panel: &'a [f64],
+    missing: &'a [usize],
+    condition: &'a [f64],
+    framed: &'a [f64],
+    scores: &'a mut [f64],
+}
+
+impl WithSimd for Add<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let Self { panel, missing, condition, framed, scores } = self;
+        let (d, m) = (framed.len(), missing.len());
+        let len = m * (m + 1) / 2 + 1;
+        let (panel, condition) = (panel.as_chunks::<LANES>().0, condition.as_chunks::<LANES>().0);
+        let blocks = panel.chunks_exact(d + d * d).zip(condition.chunks_exact(len));
+        crate::parallel::with_buffer(m * LANES, |buffer| {
+            let y = buffer.as_chunks_mut::<LANES>().0;
+            for ((block, factor), scores) in blocks.zip(scores.chunks_mut(LANES)) {
+                let mut sum = [0.0; LANES];
+                for (a, i) in missing.iter().enumerate() {
+                    let mut value = block[*i];
+                    for (x, entry) in framed.iter().zip(&block[d + i * d..d + (i + 1) * d]) {
+                        for l in 0..LANES {
+                            value[l] -= entry[l] * x;
+                        }
+                    }
+                    let row = &factor[a * (a + 1) / 2..];
+                    for c in 0..a {
+                        subtract(&mut value, &row[c], &y[c]);
+                    }
+                    for l in 0..LANES {
+                        sum[l] += value[l] * value[l] * row[a][l];
+                    }
+                    y[a] = value;
+                }
+                let constant = &factor[len - 1];
+                for (l, score) in scores.iter_mut().enumerate() {
+                    *score += constant[l] + 0.5 * sum[l];
+                }
+            }
+        });
+    }
+}
