@@ -112,9 +112,9 @@ impl Learned {
 
     /// Goes on from a model whose run has ended.
     pub fn from_model(model: Model) -> Self {
-        let ended = model.fold.absorbed().len();
-        let memory = Memory::default().with_between(model.provenance.between);
-        Self { ended, ..Self::from_checkpoint(model, memory) }
+        let (ended, between) = (model.fold.absorbed().len(), model.provenance.between);
+        let (model, memory) = model.going_on(Memory::default());
+        Self { ended, ..Self::from_checkpoint(model, memory.with_between(between)) }
     }
 
     /// Goes on within a run.
@@ -159,6 +159,8 @@ impl Learned {
             algorithm: "sda".into(),
             cut: self.cut,
             between: self.between(),
+            prior_given: options.prior().choice() == PriorChoice::Given,
+            learned_from: self.learned_from.clone(),
         }
     }
 

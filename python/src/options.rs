@@ -6,7 +6,7 @@ use anabranch::infer::{PriorChoice, Settings};
 use anabranch::process::{AnyProcess, Bound, Parameter};
 use anabranch_cli::FamilySpec;
 use anabranch_cli::args::{Algorithm, ModelKind, OnOff, PriorArgs};
-use anabranch_cli::request::{Place, Request};
+use anabranch_cli::request::{Begin, Place, Request};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Fault;
@@ -58,7 +58,7 @@ impl Options {
     /// What the parameters ask for, as the table of the command line sees it.
     fn request(&self) -> Request {
         let model = if self.discount.is_some() { ModelKind::Py } else { ModelKind::Dp };
-        Request { model, algorithm: Algorithm::Sda, place: Place::Here, identify: OnOff::On }
+        Request { model, algorithm: Algorithm::Sda, place: Place::Here, identify: OnOff::On, begin: Begin::Anew }
     }
 
     /// The parameters that are not left to what is usual, by their names.

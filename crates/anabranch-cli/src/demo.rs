@@ -60,6 +60,7 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
         further: None,
         polish: None,
         resumed: None,
+        begun: None,
     };
     let mut finished = run(setup, &args.engine, &output)?;
     let mut tried = std::mem::take(&mut finished.tried);

@@ -4,7 +4,7 @@ use anabranch::batch::Batch;
 use anabranch::central::{BatchId, BatchSet};
 use anabranch::engine::BatchSource;
 use anabranch::family::{AnyFamily, DomainError, Family};
-use anabranch_io::{Cut, Format, Input, OnBadRow, ReadLog, ReadOptions, Reading, Source, open};
+use anabranch_io::{Cut, Format, Input, InputRead, OnBadRow, ReadLog, ReadOptions, Reading, Source, open};
 
 use crate::args::{BadRow, InputFormat, ReadArgs, YesNo};
 use crate::failure::Failure;
@@ -199,7 +199,7 @@ impl Minibatches {
         sample: Option<RowSample>,
     ) -> Self {
         let log = source.log();
-        let cut = Cut { first: batch_size as u64, size: batch_size as u64 };
+        let cut = Cut { start: 0, first: batch_size as u64, size: batch_size as u64 };
         log.cut(cut);
         Self { source, filter, log, cut, next: 0, absorbed: BatchSet::default(), sample, ahead: None }
     }
@@ -228,6 +228,15 @@ impl Minibatches {
         self.ahead.as_ref().map_or(0, Batch::n_rows)
     }
 
+    /// Names minibatches from this one on: those before are of the model that the run goes on from. Inputs that it has
+    /// learned from are refused.
+    pub fn go_on(&mut self, start: u64, known: Vec<InputRead>) {
+        self.cut.start = start;
+        self.next = start;
+        self.log.cut(self.cut);
+        self.log.refuse(known);
+    }
+
     /// Passes over the minibatches that are in the journal already, which was made by a run that had read this; minibatch 0
     /// has `first_rows` rows unless it was short.
     pub fn resume(&mut self, absorbed: BatchSet, first_rows: u64, reading: Reading) -> Result<(), Failure> {
@@ -235,7 +244,9 @@ impl Minibatches {
         // A checkpoint of version 0.1 does not say how many rows its last minibatch had.
         let exact = !reading.inputs.is_empty();
         self.log.expect(reading);
-        if let Some((0, last)) = absorbed.runs().first().copied() {
+        let absorbed = absorbed.since(self.cut.start);
+        let begun = absorbed.runs().first().filter(|(first, _)| *first == self.cut.start);
+        if let Some((_, last)) = begun.copied() {
             let last = BatchId(last);
             let wanted = self.log.rows_up_to(last);
             let missing = wanted - self.pass_over(wanted)?;

@@ -51,7 +51,7 @@ pub struct DemoArgs {
 }
 
 /// `anabranch fit`
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct FitArgs {
     /// Files, or `-` for standard input
     #[arg(required = true, value_name = "INPUT")]
@@ -96,6 +96,10 @@ pub struct FitArgs {
     /// Go on from the checkpoint, if there is one, with the same input and flags
     #[arg(long, requires = "checkpoint")]
     pub resume: bool,
+    /// Go on from this model with other rows, as if they had come behind those that it has learned from: columns, prior,
+    /// process and settings are the model's
+    #[arg(long, value_name = "MODEL")]
+    pub from: Option<PathBuf>,
     /// Held-out rows, kept in memory: their mean log predictive density is reported
     #[arg(long, value_name = "FILE")]
     pub test: Option<String>,

@@ -10,8 +10,9 @@ use anabranch::infer::{self, PriorChoice, Settings};
 use anabranch::posterior::{Posterior, Predictor};
 use anabranch::process::{AnyProcess, Bound, Parameter};
 use anabranch_io::model::{Model, Provenance};
-use anabranch_io::{Reading, Schema, Source};
+use anabranch_io::{InputRead, Reading, Schema, Source};
 
+use super::begun::Begun;
 use super::checkpoint::Checkpoints;
 use super::method::Method;
 use super::progress::Progress;
@@ -65,6 +66,8 @@ pub struct Setup<'a> {
     pub polish: Option<usize>,
     /// A model to go on from.
     pub resumed: Option<(Model, Memory, Reading)>,
+    /// A finished model to go on from with other rows.
+    pub begun: Option<Begun>,
 }
 
 /// A finished run.
@@ -135,10 +138,22 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         algorithm: setup.method.name().into(),
         cut: Default::default(),
         between: None,
+        prior_given: setup.prior == PriorChoice::Given,
+        learned_from: Vec::new(),
     };
-    let absorbed_before = setup.resumed.as_ref().map_or(0, |(model, ..)| model.fold.absorbed().len());
-    let central = match setup.resumed {
-        Some((model, memory, reading)) => {
+    let (mut start, mut rows_before, mut skipped_before) = (0, 0, 0);
+    if let Some(begun) = &setup.begun {
+        provenance = begun.model.provenance.clone();
+        (start, rows_before, skipped_before) =
+            (begun.start(), begun.model.fold.posterior().mass() as u64, provenance.skipped_rows);
+        stream.go_on(start, provenance.learned_from.clone());
+    }
+    let earlier = setup.resumed.as_ref().map(|(model, ..)| model);
+    let earlier = earlier.or(setup.begun.as_ref().map(|begun| &begun.model));
+    let absorbed_before = earlier.map_or(0, |model| model.fold.absorbed().len());
+    let central = match (setup.resumed, setup.begun) {
+        (Some((model, memory, reading)), _) => {
+            check_same_begin(&model, &reading, &provenance, start)?;
             check_same_run(&model.provenance, &provenance)?;
             check_same_model(model.fold.posterior(), domain, &process)?;
             provenance = model.provenance;
@@ -152,7 +167,11 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
             stream.resume(model.fold.absorbed().clone(), first, reading)?;
             Central::from_fold(model.fold).with_memory(memory)
         }
-        None => {
+        (None, Some(Begun { model, memory })) => {
+            stream.check_against(model.fold.posterior().family().clone());
+            Central::from_fold(model.fold).with_memory(memory)
+        }
+        (None, None) => {
             let schema = stream.schema().clone();
             let first =
                 stream.read_ahead(first_rows)?.ok_or_else(|| Failure::input("the input has no rows"))?;
@@ -173,7 +192,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     };
     let evaluation = Evaluation::wanted(setup.test.is_some(), output);
     let mut observer = Watch::new(&watch, trace, progress, evaluation, setup.checkpoints, provenance)
-        .after(absorbed_before)
+        .after(absorbed_before, rows_before)
         .following(stream.log());
     let mut first_minibatch_seconds = 0.0;
     let (ran, fold) = match &setup.method {
@@ -220,10 +239,10 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     };
     let skipped = stream.skipped_rows();
     let Watched { mut trace, mut provenance, checkpoints, stopped, moments } = observer.finish();
-    provenance.skipped_rows = skipped;
+    provenance.skipped_rows = skipped_before + skipped;
     provenance.schema = stream.schema().clone();
     provenance.between = central.memory().between();
-    let model = finalised(Model { provenance, fold });
+    let mut model = finalised(Model { provenance, fold });
     let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
     // What was learned is kept also when the input turned out bad halfway, and what can be written is written.
     let mut tried = Tried::default();
@@ -234,6 +253,8 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     if tried.note(ran).is_none() {
         return tried.give_up();
     }
+    let earlier = std::mem::take(&mut model.provenance.learned_from);
+    model.provenance.learned_from = InputRead::joined(earlier, stream.log().inputs());
     if let Some(path) = &output.out {
         tried.note(model.save(path));
     }
@@ -352,6 +373,17 @@ fn same(then: Parameter, now: Parameter) -> bool {
 /// The parameter as a flag says it.
 fn shown(parameter: Parameter) -> String {
     if parameter.is_learned() { "auto".to_owned() } else { parameter.value().to_string() }
+}
+
+/// A run that goes on from a model is resumed with the same one.
+fn check_same_begin(stored: &Model, reading: &Reading, now: &Provenance, start: u64) -> Result<(), Failure> {
+    let hint = |message: &str| Err(Failure::input(message).with_hint("pass the same flags as before"));
+    match (reading.start, start) {
+        (then, now_) if then == now_ && stored.provenance.learned_from == now.learned_from => Ok(()),
+        (0, _) => hint("--from: the checkpoint is of a run that began with its first row"),
+        (_, 0) => hint("--resume: the checkpoint is of a run that went on --from a model"),
+        _ => hint("--from: the checkpoint is of a run that went on from another model"),
+    }
 }
 
 fn check_same_run(stored: &Provenance, now: &Provenance) -> Result<(), Failure> {

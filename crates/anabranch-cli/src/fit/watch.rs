@@ -71,6 +71,7 @@ pub struct Watch<'a> {
     counting: Counting,
     minibatches: u64,
     rows: u64,
+    rows_before: u64,
     stopped: bool,
 }
 
@@ -110,13 +111,14 @@ impl<'a> Watch<'a> {
             counting: Counting::Events,
             minibatches: 0,
             rows: 0,
+            rows_before: 0,
             stopped: false,
         }
     }
 
-    /// Counts on from the minibatches that an earlier run absorbed.
-    pub fn after(self, minibatches: u64) -> Self {
-        Self { minibatches, ..self }
+    /// Counts on from the minibatches that an earlier run absorbed, of which so many rows are not in this input.
+    pub fn after(self, minibatches: u64, rows_before: u64) -> Self {
+        Self { minibatches, rows_before, ..self }
     }
 
     /// What is read from now on is read here.
@@ -177,7 +179,7 @@ impl<'a> Watch<'a> {
         let learned = match self.counting {
             Counting::Events => {
                 self.minibatches += 1;
-                event.mass.round() as u64
+                (event.mass.round() as u64).saturating_sub(self.rows_before)
             }
             Counting::Names => {
                 self.minibatches = event.batch.0 + 1;

@@ -11,6 +11,7 @@ mod experiment;
 mod families;
 mod fit;
 mod formats;
+mod going_on;
 #[cfg(target_os = "linux")]
 mod memory;
 mod models;

@@ -72,6 +72,8 @@ const TRIALS: &[Trial] = &[
     trial("checkpoint_every", &["--checkpoint-every", "nan", "--checkpoint", "state"]),
     // What goes on from where: `resume.rs`.
     Trial { seen: Seen::Elsewhere, ..trial("resume", &["--resume", "--checkpoint", "state"]) },
+    // A model is needed: `going_on.rs`.
+    Trial { seen: Seen::Elsewhere, ..trial("from", &["--from", "model"]) },
     trial("test", &["--test", "held-out"]),
     trial("labels", &["--labels", "labels.csv"]),
     trial("out", &["--out", "other"]),

@@ -10,9 +10,10 @@ mod topics;
 
 use std::path::{Path, PathBuf};
 
-use anabranch::central::{Fold, Memory};
+use anabranch::central::{BatchId, Fold, Memory};
 use anabranch::clusters::Cut;
-use anabranch::family::AnyFamily;
+use anabranch::engine::minibatch_rng;
+use anabranch::family::{AnyFamily, Family};
 use anabranch::infer::Between;
 use anabranch::posterior::{Familiarity, RestoreError, Tail};
 use anabranch::process::AnyProcess;
@@ -24,7 +25,7 @@ pub use topics::{TopicModel, TopicProvenance};
 
 use crate::output::replace_file;
 use crate::schema::Schema;
-use crate::seen::Reading;
+use crate::seen::{InputRead, Reading};
 
 /// The version of the format that this program writes; it reads this one and older ones.
 pub const FORMAT_VERSION: u32 = 1;
@@ -69,6 +70,12 @@ pub struct Provenance {
     /// Between how many components the data cannot tell, where that was found out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between: Option<Between>,
+    /// Whether the prior was given, and is not estimated again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prior_given: bool,
+    /// What it was learned from, where it says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub learned_from: Vec<InputRead>,
 }
 
 /// A file says how clusters are cut where that is not as usual: older programs know no other way.
@@ -193,6 +200,25 @@ impl<F: StoredFamily, P: StoredProcess> StoredModel<F, P> {
     /// A model from the bytes of a file.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelFault> {
         Self::from_checkpoint_bytes(bytes).map(|(model, _)| model)
+    }
+}
+
+impl<F: StoredFamily + Family, P: StoredProcess> StoredModel<F, P> {
+    /// The model as a run goes on from it with other rows, and what that run remembers: what the run that made it
+    /// remembered, or rows drawn from the model where it does not say.
+    pub fn going_on(self, memory: Memory) -> (Self, Memory) {
+        let Self { fold, mut provenance } = self;
+        let remembers = memory.sample().len() > 0;
+        let memory = if remembers {
+            memory
+        } else {
+            let mut rng = minibatch_rng(provenance.seed, BatchId(fold.absorbed().next()));
+            Memory::drawn_from(fold.posterior(), &mut rng)
+        };
+        // Rows that come now are new: no pass over earlier ones goes on.
+        let (aside, familiarity) = (fold.aside(), fold.posterior().familiarity());
+        provenance.between = None;
+        (Self { fold: fold.within(0, aside, familiarity), provenance }, memory)
     }
 }
 

@@ -5,9 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rand::RngExt;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
 use super::BatchId;
 use crate::batch::{Batch, Minibatch};
+use crate::family::Family;
 use crate::infer::Between;
+use crate::posterior::Posterior;
+use crate::process::Process;
 
 /// The name of the first minibatch of a stream whose first rows are kept; a stream that names it otherwise has no later rows.
 const FIRST: BatchId = BatchId(0);
@@ -28,6 +34,37 @@ pub struct Memory<B: Minibatch = Batch> {
 impl<B: Minibatch> Default for Memory<B> {
     fn default() -> Self {
         Self { sample: Sample { rows: BTreeMap::new() }, first: None, tended: None, between: None }
+    }
+}
+
+impl Memory {
+    /// What a run that has learned this posterior could remember. Its rows are gone: rows that are drawn from the components
+    /// stand for them, with keys as rows of the stream would have.
+    pub fn drawn_from<F: Family, P: Process>(
+        posterior: &Posterior<F, P>,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Self {
+        let components = posterior.components();
+        let counts = components.iter().map(|component| component.evidence().labels.expected_count.max(0.0));
+        let counts: Vec<f64> = counts.collect();
+        let mass: f64 = counts.iter().sum();
+        let mut row = vec![0.0; posterior.family().dimensions()];
+        let (mut rows, mut variate) = (BTreeMap::new(), 0.0);
+        for drawn in 0..(mass.round() as usize).min(SAMPLE_ROWS) {
+            let mut left = rng.random::<f64>() * mass;
+            let chosen = counts.iter().position(|count| {
+                left -= count;
+                left < 0.0
+            });
+            let Some(component) = chosen.or(components.len().checked_sub(1)) else { break };
+            posterior.family().sample(&components[component].evidence().stats, rng, &mut row);
+            // The smallest of as many variates as there are rows, one after another.
+            variate += -(1.0 - rng.random::<f64>()).ln() / (mass - drawn as f64).max(1.0);
+            if row.iter().all(|value| value.is_finite()) {
+                rows.insert(variate.to_bits(), (row.clone(), 1.0));
+            }
+        }
+        Self { sample: Sample { rows }, ..Self::default() }
     }
 }
 
