@@ -31,6 +31,8 @@ pub struct Options {
     #[serde(default)]
     pub polish: Option<usize>,
     pub max_new: usize,
+    #[serde(default)]
+    pub max_components: Option<usize>,
     pub threads: usize,
     pub workers: usize,
     pub schedule: ScheduleName,
@@ -74,6 +76,7 @@ impl Options {
             ("resolution", self.resolution.is_some()),
             ("bootstrap", self.bootstrap.is_some()),
             ("polish", self.polish.is_some()),
+            ("max_components", self.max_components.is_some()),
         ];
         let there = optional.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name);
         always.into_iter().chain(there).collect()
@@ -130,6 +133,7 @@ impl Options {
             bootstrap_rows: self.bootstrap_rows(),
             upkeep: true,
             polish: self.polish,
+            max_components: self.max_components,
         }
     }
 

@@ -61,6 +61,8 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
         polish: None,
         resumed: None,
         begun: None,
+        max_components: None,
+        events: None,
     };
     let mut finished = run(setup, &args.engine, &output)?;
     let mut tried = std::mem::take(&mut finished.tried);

@@ -115,6 +115,14 @@ const TABLE: &[Rule] = &[
     Rule { flags: &["[bootstrap 0]"], places: HERE, ..ENGINE },
     Rule { flags: &["batch_size"], algorithms: &[Sda, Svi, Movb, Sva], ..ENGINE },
     Rule { flags: &["max_new"], algorithms: &[Sda], ..ENGINE },
+    Rule {
+        flags: &["max_components"],
+        models: MIXTURES,
+        algorithms: &[Sda],
+        places: HERE,
+        hint: Some("the other algorithms have --truncation"),
+        ..ENGINE
+    },
     Rule { flags: &["schedule"], algorithms: &[Sda], places: HERE, ..ENGINE },
     Rule {
         flags: &["workers"],
@@ -154,6 +162,7 @@ const TABLE: &[Rule] = &[
         ..OUTPUT
     },
     Rule { flags: &["report"], places: HERE, ..OUTPUT },
+    Rule { flags: &["events"], models: MIXTURES, algorithms: &[Sda], places: HERE, ..OUTPUT },
     Rule {
         flags: &["trace"],
         models: MIXTURES,

@@ -84,7 +84,7 @@ pub struct Cut {
 
 /// One input as it is read.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+pub struct Seen {
     name: String,
     rows: u64,
     hasher: crc32fast::Hasher,
@@ -93,6 +93,34 @@ struct Seen {
 }
 
 impl Seen {
+    /// An input of this name, of which nothing has been read.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+
+    /// Good rows so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Rows that were read, each as its numbers.
+    pub fn read<'a>(&mut self, rows: impl Iterator<Item = &'a [f64]>) {
+        for row in rows {
+            self.rows += 1;
+            if self.rows <= HEAD_ROWS {
+                row.iter().for_each(|value| self.hasher.update(&value.to_bits().to_le_bytes()));
+            }
+            if self.rows == 1 << self.heads.len() && self.heads.len() < MOST_HEADS {
+                self.heads.push(self.hasher.clone().finalize());
+            }
+        }
+    }
+
+    /// What was learned, if all was.
+    pub fn input(&self) -> InputRead {
+        self.learned(self.rows)
+    }
+
     /// The checksum of so many rows, a power of two.
     fn head(&self, rows: u64) -> Option<u32> {
         rows.is_power_of_two().then(|| self.heads.get(rows.trailing_zeros() as usize).copied()).flatten()
@@ -129,7 +157,7 @@ impl ReadLog {
 
     /// Another input, behind those so far.
     pub(crate) fn add_input(&self, name: String) {
-        self.log().seen.push(Seen { name, ..Seen::default() });
+        self.log().seen.push(Seen::new(name));
     }
 
     /// What an earlier run has read: what is read now must begin like it.
@@ -147,7 +175,7 @@ impl ReadLog {
     /// The inputs so far that have rows.
     pub fn inputs(&self) -> Vec<InputRead> {
         let log = self.log();
-        log.seen.iter().filter(|seen| seen.rows > 0).map(|seen| seen.learned(seen.rows)).collect()
+        log.seen.iter().filter(|seen| seen.rows > 0).map(Seen::input).collect()
     }
 
     /// Good rows of an input so far.
@@ -162,16 +190,7 @@ impl ReadLog {
         rows: impl Iterator<Item = &'a [f64]>,
     ) -> Result<(), ReadError> {
         let mut log = self.log();
-        let seen = &mut log.seen[input];
-        for row in rows {
-            seen.rows += 1;
-            if seen.rows <= HEAD_ROWS {
-                row.iter().for_each(|value| seen.hasher.update(&value.to_bits().to_le_bytes()));
-            }
-            if seen.rows == 1 << seen.heads.len() && seen.heads.len() < MOST_HEADS {
-                seen.heads.push(seen.hasher.clone().finalize());
-            }
-        }
+        log.seen[input].read(rows);
         log.check(input)
     }
 
@@ -283,7 +302,7 @@ impl Log {
     /// Whether an input is none of those that were learned before.
     fn check_new(&self, input: usize) -> Result<(), ReadError> {
         let Some(seen) = self.seen.get(input) else { return Ok(()) };
-        let now = seen.learned(seen.rows);
+        let now = seen.input();
         match self.known.iter().find(|known| known.begins_like(&now)) {
             Some(known) => {
                 Err(ReadError::LearnedBefore { file: seen.name.clone(), then: known.name.clone() })

@@ -100,6 +100,12 @@ pub struct FitArgs {
     /// process and settings are the model's
     #[arg(long, value_name = "MODEL")]
     pub from: Option<PathBuf>,
+    /// Components at most: whenever there are more, the two that are closest are merged
+    #[arg(long, value_name = "K", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
+    pub max_components: Option<usize>,
+    /// Write what becomes of components and clusters to this file, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    pub events: Option<PathBuf>,
     /// Held-out rows, kept in memory: their mean log predictive density is reported
     #[arg(long, value_name = "FILE")]
     pub test: Option<String>,

@@ -6,6 +6,7 @@ mod engine;
 mod fit;
 mod input;
 mod look;
+mod merge;
 mod model;
 mod predict;
 
@@ -17,6 +18,7 @@ pub use engine::{Algorithm, BoundKind, EngineArgs, OnOff, PrecisionKind, RivalAr
 pub use fit::{DemoArgs, FitArgs, OutputArgs};
 pub use input::{BadRow, InputFormat, ReadArgs, YesNo};
 pub use look::{CompletionsArgs, ExperimentArgs, ExperimentName, InspectArgs, SampleArgs, SampleFormat};
+pub use merge::MergeArgs;
 pub use model::{
     DISCOUNT, FeatureArgs, LEARNED_CONCENTRATION, LEARNED_DISCOUNT, ModelKind, PriorArgs, PriorKind,
     TopicArgs,
@@ -48,6 +50,8 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Show the clusters of a model: components that no valley of the density parts
     Clusters(ClustersArgs),
+    /// Put models together that were learned apart, from rows of their own
+    Merge(MergeArgs),
     /// Draw rows from a model
     Sample(SampleArgs),
     /// Print a completion script for a shell

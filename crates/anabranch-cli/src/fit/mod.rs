@@ -2,6 +2,7 @@
 
 mod begun;
 mod checkpoint;
+mod events;
 mod family;
 mod method;
 mod outcome;
@@ -25,8 +26,8 @@ pub use method::Method;
 pub use outcome::Outcome;
 pub(crate) use outcome::resolution;
 pub(crate) use progress::Progress;
-pub(crate) use session::check_places;
 pub use session::{Finished, Further, Setup, run};
+pub(crate) use session::{check_out, check_places};
 pub use summary::{print_outcome, said_of_data, write_report};
 #[cfg(feature = "cluster")]
 pub use trace::Trace;
@@ -125,6 +126,8 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
                 checkpoints,
                 further: Some(Further { passes: args.passes, reopen: &reopen }),
                 polish: args.polish,
+                max_components: args.max_components,
+                events: args.events.as_deref(),
                 resumed,
                 begun,
             };

@@ -1,6 +1,7 @@
 //! One run from its first row to its model: what `fit` and `demo` share.
 
 use std::fmt::Display;
+use std::path::Path;
 
 use anabranch::batch::Batch;
 use anabranch::central::{Central, Entry, Memory, Section};
@@ -14,6 +15,7 @@ use anabranch_io::{InputRead, Reading, Schema, Source};
 
 use super::begun::Begun;
 use super::checkpoint::Checkpoints;
+use super::events::Events;
 use super::method::Method;
 use super::progress::Progress;
 use super::trace::Trace;
@@ -66,6 +68,10 @@ pub struct Setup<'a> {
     pub polish: Option<usize>,
     /// A model to go on from.
     pub resumed: Option<(Model, Memory, Reading)>,
+    /// Components at most.
+    pub max_components: Option<usize>,
+    /// Where events go.
+    pub events: Option<&'a Path>,
     /// A finished model to go on from with other rows.
     pub begun: Option<Begun>,
 }
@@ -119,7 +125,11 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         precision: args.precision.into(),
         ..Settings::default()
     };
-    let mut config = Config { polish: setup.polish, ..args.config(inference, setup.prior, bootstrap) };
+    let mut config = Config {
+        polish: setup.polish,
+        max_components: setup.max_components,
+        ..args.config(inference, setup.prior, bootstrap)
+    };
     let sample = output.report.is_some().then(|| RowSample::new(names.len(), REPORT_ROWS, args.seed));
     let domain = setup.filter.family().map(describe);
     let mut stream = Minibatches::new(setup.source, setup.filter, args.batch_size as usize, sample);
@@ -190,10 +200,14 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
             Central::new(family, process)
         }
     };
+    let mut events = Events::create(setup.events, provenance.cut)?;
+    let central = if events.wanted() { central.watching() } else { central };
+    events.start(watch.seconds(), &central.snapshot());
     let evaluation = Evaluation::wanted(setup.test.is_some(), output);
     let mut observer = Watch::new(&watch, trace, progress, evaluation, setup.checkpoints, provenance)
         .after(absorbed_before, rows_before)
-        .following(stream.log());
+        .following(stream.log())
+        .telling(events);
     let mut first_minibatch_seconds = 0.0;
     let (ran, fold) = match &setup.method {
         Method::Sda => {
@@ -238,7 +252,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         }
     };
     let skipped = stream.skipped_rows();
-    let Watched { mut trace, mut provenance, checkpoints, stopped, moments } = observer.finish();
+    let Watched { mut trace, mut provenance, checkpoints, stopped, moments, mut events } = observer.finish();
     provenance.skipped_rows = skipped_before + skipped;
     provenance.schema = stream.schema().clone();
     provenance.between = central.memory().between();
@@ -250,6 +264,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         let reading = stream.log().reading(model.fold.absorbed());
         tried.note(checkpoints.save(|path| model.save_checkpoint(path, &central.memory(), &reading)));
     }
+    tried.note(events.end(seconds, &central));
     if tried.note(ran).is_none() {
         return tried.give_up();
     }
@@ -311,16 +326,22 @@ pub(super) fn finalised(mut model: Model) -> Model {
     model
 }
 
+/// The same of one file.
+pub(crate) fn check_out(out: &Path) -> Result<(), Failure> {
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        return Err(Failure::input(format!("--out {}: no folder {}", out.display(), folder.display())));
+    }
+    match out.is_dir() {
+        true => Err(Failure::input(format!("--out {}: is a folder", out.display()))),
+        false => Ok(()),
+    }
+}
+
 /// Finds out before the work, not after it, that its result has no place to go.
 pub(crate) fn check_places(output: &OutputArgs) -> Result<(), Failure> {
     if let Some(out) = &output.out {
-        let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-            return Err(Failure::input(format!("--out {}: no folder {}", out.display(), folder.display())));
-        }
-        if out.is_dir() {
-            return Err(Failure::input(format!("--out {}: is a folder", out.display())));
-        }
+        check_out(out)?;
     }
     match &output.report {
         Some(report) if report.exists() && !report.is_dir() => {

@@ -12,6 +12,7 @@ use anabranch_io::ReadLog;
 use anabranch_io::model::{Model, Provenance};
 
 use super::checkpoint::Checkpoints;
+use super::events::Events;
 use super::progress::Progress;
 use super::session::finalised;
 use super::trace::Trace;
@@ -73,6 +74,7 @@ pub struct Watch<'a> {
     rows: u64,
     rows_before: u64,
     stopped: bool,
+    events: Events,
 }
 
 /// What was collected on the way.
@@ -87,6 +89,8 @@ pub struct Watched {
     pub stopped: bool,
     /// Posteriors on the way, to be evaluated.
     pub moments: Vec<Moment>,
+    /// What becomes of components.
+    pub events: Events,
 }
 
 impl<'a> Watch<'a> {
@@ -113,12 +117,18 @@ impl<'a> Watch<'a> {
             rows: 0,
             rows_before: 0,
             stopped: false,
+            events: Events::default(),
         }
     }
 
     /// Counts on from the minibatches that an earlier run absorbed, of which so many rows are not in this input.
     pub fn after(self, minibatches: u64, rows_before: u64) -> Self {
         Self { minibatches, rows_before, ..self }
+    }
+
+    /// Tells what becomes of components.
+    pub fn telling(self, events: Events) -> Self {
+        Self { events, ..self }
     }
 
     /// What is read from now on is read here.
@@ -154,8 +164,9 @@ impl<'a> Watch<'a> {
         if stopped {
             self.progress.say("stopped: what was read so far is in the model");
         }
-        let Self { trace, provenance, checkpoints, waiting, .. } = self;
-        Watched { trace, provenance, checkpoints, stopped, moments: waiting.unwrap_or_default() }
+        let Self { trace, provenance, checkpoints, waiting, events, .. } = self;
+        let moments = waiting.unwrap_or_default();
+        Watched { trace, provenance, checkpoints, stopped, moments, events }
     }
 
     /// Keeps the posterior of some minibatches, ever fewer as the run goes on.
@@ -190,6 +201,7 @@ impl<'a> Watch<'a> {
         self.provenance.conflicts += event.absorbed.conflicts;
         self.progress.update(learned, event.components);
         self.remember(before, central);
+        self.events.more(self.clock.seconds(), central);
         self.trace.add(TraceRow {
             seconds: self.clock.seconds(),
             minibatch: self.minibatches,

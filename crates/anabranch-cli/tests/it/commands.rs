@@ -23,6 +23,7 @@ fn help_of_every_command() {
         "predict",
         "inspect",
         "clusters",
+        "merge",
         "sample",
         "experiment",
         "submit",

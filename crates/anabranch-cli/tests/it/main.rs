@@ -7,6 +7,7 @@ mod bad_flags;
 mod bad_rows;
 mod clusters;
 mod commands;
+mod events;
 mod experiment;
 mod families;
 mod fit;
@@ -14,6 +15,7 @@ mod formats;
 mod going_on;
 #[cfg(target_os = "linux")]
 mod memory;
+mod merge;
 mod models;
 mod output;
 #[cfg(unix)]

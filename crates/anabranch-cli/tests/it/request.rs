@@ -63,6 +63,7 @@ const TRIALS: &[Trial] = &[
     trial("bootstrap", &["--bootstrap", "30"]),
     trial("batch_size", &["--batch-size", "16"]),
     Trial { with: &["--bootstrap", "0"], ..trial("max_new", &["--max-new", "1"]) },
+    trial("max_components", &["--max-components", "1"]),
     // One thread has one order: `tests/determinism.rs` of the core.
     Trial { seen: Seen::Elsewhere, ..trial("schedule", &["--schedule", "deterministic"]) },
     trial("workers", &["--workers", "3"]),
@@ -79,6 +80,7 @@ const TRIALS: &[Trial] = &[
     trial("out", &["--out", "other"]),
     trial("trace", &["--trace", "trace.csv"]),
     trial("report", &["--report", "report"]),
+    trial("events", &["--events", "events.jsonl"]),
     // Nearly every test reads it.
     Trial { seen: Seen::Elsewhere, ..trial("json", &["--json"]) },
     // Progress is shown after seconds.

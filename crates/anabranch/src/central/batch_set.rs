@@ -59,6 +59,17 @@ impl BatchSet {
         self.runs.iter().rev().find(|(first, _)| *first < NAMES).map_or(0, |(_, last)| last.saturating_add(1))
     }
 
+    /// Adds so many ids behind all that count up.
+    pub(crate) fn insert_behind(&mut self, count: u64) {
+        let Some(more) = count.checked_sub(1) else { return };
+        let first = self.next();
+        let at = self.runs.partition_point(|(other, _)| *other < NAMES);
+        match self.runs.get_mut(at.wrapping_sub(1)) {
+            Some((_, last)) => *last += count,
+            None => self.runs.insert(at, (first, first + more)),
+        }
+    }
+
     /// The ids from this one on that count up.
     pub fn since(&self, start: u64) -> Self {
         let counted = self.runs.iter().filter(|(first, last)| *last >= start && *first < NAMES);
@@ -124,6 +135,14 @@ mod tests {
         assert_eq!(set.next(), 13);
         assert_eq!(set.since(10).runs(), [(10, 12)]);
         assert!(set.since(13).is_empty());
+        let mut grown = set.clone();
+        grown.insert_behind(3);
+        grown.insert_behind(0);
+        assert_eq!(grown.runs(), [(0, 4), (9, 15), (NAMES + 7, NAMES + 9)]);
+        let mut named = set.since(13);
+        named.insert(BatchId(NAMES + 7));
+        named.insert_behind(2);
+        assert_eq!(named.runs(), [(0, 1), (NAMES + 7, NAMES + 7)]);
     }
 
     #[test]

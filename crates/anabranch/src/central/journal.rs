@@ -175,10 +175,10 @@ pub enum Void {
 /// The central posterior as the fold of the journal so far.
 #[derive(Clone, Debug)]
 pub struct Fold<F, P> {
-    posterior: Posterior<F, P>,
-    absorbed: BatchSet,
-    last_birth: u64,
-    next_id: u64,
+    pub(super) posterior: Posterior<F, P>,
+    pub(super) absorbed: BatchSet,
+    pub(super) last_birth: u64,
+    pub(super) next_id: u64,
     aside: Option<Aside>,
 }
 
@@ -362,7 +362,7 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         self.posterior.position(self.posterior.resolve(id))
     }
 
-    fn add(&mut self, id: ComponentId, evidence: &Evidence) {
+    pub(super) fn add(&mut self, id: ComponentId, evidence: &Evidence) {
         let ix = self.living(id).expect("check() has found every component");
         let grown = self.posterior.components[ix].with_more(evidence);
         self.posterior.components[ix] = Arc::new(grown);

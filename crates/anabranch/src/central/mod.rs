@@ -6,8 +6,10 @@
 
 mod admission;
 mod batch_set;
+mod change;
 mod journal;
 mod memory;
+mod merge;
 mod section;
 
 use std::sync::Arc;
@@ -16,9 +18,11 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 
 pub use batch_set::{BatchId, BatchSet};
+pub use change::{Change, What};
 pub(crate) use journal::ROUNDING;
 pub use journal::{Absorb, Aside, Entry, Fold, Part, Void};
 pub use memory::{Memory, SAMPLE_ROWS};
+pub use merge::Joined;
 pub use section::Section;
 
 use crate::batch::{Batch, Minibatch};
@@ -53,6 +57,8 @@ pub struct Central<F, P, B: Minibatch = Batch> {
     section: section::Clock,
     /// What was appended since, where somebody keeps the same journal elsewhere.
     recorded: Option<Mutex<Vec<Entry<F, P>>>>,
+    /// What became of components since, where somebody wants to know.
+    changes: Option<Mutex<Vec<Change>>>,
 }
 
 impl<F: Conjugate, P: Process> Central<F, P> {
@@ -71,6 +77,7 @@ impl<F: Conjugate, P: Process> Central<F, P> {
             tending: Mutex::default(),
             section: section::Clock::default(),
             recorded: None,
+            changes: None,
         }
     }
 }
@@ -85,6 +92,7 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
             tending: self.tending,
             section: self.section,
             recorded: self.recorded,
+            changes: self.changes,
         }
     }
 
@@ -99,6 +107,28 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
         let recorded =
             self.recorded.as_ref().map(|recorded| recorded.lock().expect("no holder of this lock panics"));
         recorded.map(|mut recorded| std::mem::take(&mut *recorded)).unwrap_or_default()
+    }
+
+    /// The same posterior, which from now on notes what becomes of components.
+    pub fn watching(mut self) -> Self {
+        self.changes = Some(Mutex::default());
+        self
+    }
+
+    /// What has become of components since [`Central::watching`] or the last call, in the order of the journal.
+    pub fn take_changes(&self) -> Vec<Change> {
+        let changes =
+            self.changes.as_ref().map(|changes| changes.lock().expect("no holder of this lock panics"));
+        changes.map(|mut changes| std::mem::take(&mut *changes)).unwrap_or_default()
+    }
+
+    /// Notes what no entry says.
+    pub(crate) fn note(&self, what: What) {
+        if let Some(changes) = &self.changes {
+            let now = self.snapshot();
+            let change = Change { what, version: now.version(), rows: now.mass() };
+            changes.lock().expect("no holder of this lock panics").push(change);
+        }
     }
 
     /// The fold so far with the rows remembered so far: what a run can go on from.
@@ -146,7 +176,13 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
         let asked = Instant::now();
         let mut fold = self.fold.lock().expect("no holder of this lock panics");
         let entered = Instant::now();
+        let before =
+            self.changes.as_ref().map(|changes| (changes, self.snapshot.load_full(), fold.next_id()));
         let old = fold.apply(entry).map(|()| {
+            if let Some((changes, before, next_id)) = before {
+                let found = change::of(entry, &before, next_id, &fold);
+                changes.lock().expect("no holder of this lock panics").extend(found);
+            }
             if let Some(recorded) = &self.recorded {
                 recorded.lock().expect("no holder of this lock panics").push(entry.clone());
             }

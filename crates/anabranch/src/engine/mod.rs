@@ -9,6 +9,7 @@
 
 mod bootstrap;
 mod free;
+mod limit;
 mod observer;
 mod turnstile;
 mod upkeep;
@@ -66,6 +67,8 @@ pub struct Config<I = Settings> {
     /// Rows that are kept and polished at the end: learned from again and again until the model settles. Without, the rows
     /// of the first minibatch are looked at again.
     pub polish: Option<usize>,
+    /// Components at most: the closest are merged when there are more.
+    pub max_components: Option<usize>,
 }
 
 /// Rows of the first minibatch of a mixture, unless told: enough for some hundred clusters.
@@ -92,6 +95,7 @@ impl<I> Config<I> {
             bootstrap_rows: BOOTSTRAP_ROWS,
             upkeep: true,
             polish: None,
+            max_components: None,
         }
     }
 
@@ -244,6 +248,7 @@ impl<F: Conjugate, P: Process, I: Inference<F, P>> Shared<'_, F, P, I> {
         };
         let outcome = outcome.expect(OWN_INCREMENT);
         self.upkeep.after(self.central, self.config);
+        self.upkeep.limit(self.central, self.config);
         let event = Event::after(job.id, &job.batch, &self.central.snapshot(), outcome);
         // The observer outlives the workers unless it panicked, and then the scope passes that on.
         let _ = events.send(event);

@@ -6,7 +6,7 @@
 
 use std::sync::Mutex;
 
-use super::{Config, Flow, minibatch_rng};
+use super::{Config, Flow, limit, minibatch_rng};
 use crate::batch::Minibatch;
 use crate::central::{BatchId, Central, Entry, Fold, ROUNDING};
 use crate::family::Conjugate;
@@ -60,6 +60,21 @@ impl Upkeep {
             if due(central, config) == Some(lines) {
                 central.tend_at(lines, || tend(central, config));
             }
+        }
+    }
+}
+
+impl Upkeep {
+    /// Merges the closest components while there are too many.
+    pub(super) fn limit<F: Conjugate, P: Process, I: Inference<F, P>>(
+        &self,
+        central: &Central<F, P, I::Batch>,
+        config: &Config<I>,
+    ) {
+        if config.max_components.is_some_and(|most| central.snapshot().components().len() > most) {
+            // Whoever panicked while he looked after the model left it whole.
+            let _turn = self.busy.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            limit::keep_within(central, config);
         }
     }
 }
@@ -148,6 +163,7 @@ pub fn finish_while<F: Conjugate, P: Process, I: Inference<F, P>>(
         if !replace_first(central, config, going_on) {
             merge(&central.snapshot(), central, config, 1.0);
         }
+        limit::keep_within(central, config);
         estimate_prior(&central.snapshot(), central, config);
         learn_process(central);
     });

@@ -28,6 +28,7 @@ mod normal_inverse_wishart;
 mod poisson;
 mod product;
 mod profile;
+mod reframe;
 mod spherical;
 mod student_t;
 mod topic;
@@ -46,6 +47,7 @@ pub use natural::DrawNatural;
 pub use normal_inverse_wishart::NormalInverseWishart;
 pub use poisson::Poisson;
 pub use product::{Block, Product};
+pub use reframe::OtherFamily;
 pub use spherical::{Spherical, SphericalPrior};
 pub use topic::Topic;
 
