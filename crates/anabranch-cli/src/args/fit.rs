@@ -96,8 +96,8 @@ pub struct FitArgs {
     /// Go on from the checkpoint, if there is one, with the same input and flags
     #[arg(long, requires = "checkpoint")]
     pub resume: bool,
-    /// Go on from this model with other rows, as if they had come behind those that it has learned from: columns, prior,
-    /// process and settings are the model's
+    /// Go on from this model, or from this folder of checkpoints, with other rows, as if they had come behind those that it has
+    /// learned from: columns, prior, process and settings are the model's
     #[arg(long, value_name = "MODEL")]
     pub from: Option<PathBuf>,
     /// Components at most: whenever there are more, the two that are closest are merged

@@ -6,6 +6,7 @@ use anabranch::central::Memory;
 use anabranch::infer::PriorChoice;
 use anabranch_io::model::{Model, model_name};
 
+use super::checkpoint::STREAM;
 use crate::args::FitArgs;
 use crate::failure::Failure;
 use crate::{features, topics};
@@ -23,8 +24,10 @@ pub struct Begun {
 }
 
 impl Begun {
-    /// Reads a model that can go on.
+    /// Reads a model that can go on, or the state of a stream in the folder of its checkpoints.
     pub fn load(path: &Path) -> Result<Self, Failure> {
+        let stream = path.join(STREAM);
+        let path = if path.is_dir() { stream.as_path() } else { path };
         let shown = path.display();
         let kind = model_name(path)?;
         if kind == topics::NAME || kind == features::NAME {

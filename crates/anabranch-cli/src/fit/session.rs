@@ -209,6 +209,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         .following(stream.log())
         .telling(events);
     let mut first_minibatch_seconds = 0.0;
+    let mut stream_saved = Ok(());
     let (ran, fold) = match &setup.method {
         Method::Sda => {
             let mut ran = first_minibatch(&central, &mut stream, &config, bootstrap, &mut observer);
@@ -225,6 +226,9 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
                     engine::finish_while(&central, &config, &|polishing| observer.polishing(&polishing));
                 }
             };
+            if ran.is_ok() && !observer.stopped() && central.snapshot().pass() == 0 {
+                stream_saved = observer.save_stream(&central);
+            }
             finish(&ran, &observer);
             while let (true, Some(further)) =
                 (ran.is_ok() && !observer.stopped() && !stop::asked(), &setup.further)
@@ -264,6 +268,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         let reading = stream.log().reading(model.fold.absorbed());
         tried.note(checkpoints.save(|path| model.save_checkpoint(path, &central.memory(), &reading)));
     }
+    tried.note(stream_saved);
     tried.note(events.end(seconds, &central));
     if tried.note(ran).is_none() {
         return tried.give_up();

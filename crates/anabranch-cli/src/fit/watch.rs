@@ -8,8 +8,8 @@ use anabranch::engine::{Event, Flow, Observer, Polishing};
 use anabranch::family::{AnyFamily, Conjugate};
 use anabranch::posterior::Posterior;
 use anabranch::process::AnyProcess;
-use anabranch_io::ReadLog;
 use anabranch_io::model::{Model, Provenance};
+use anabranch_io::{InputRead, ReadLog};
 
 use super::checkpoint::Checkpoints;
 use super::events::Events;
@@ -17,6 +17,7 @@ use super::progress::Progress;
 use super::session::finalised;
 use super::trace::Trace;
 use crate::args::OutputArgs;
+use crate::failure::Failure;
 use crate::report::TraceRow;
 use crate::resources::Stopwatch;
 use crate::stop;
@@ -150,6 +151,17 @@ impl<'a> Watch<'a> {
     pub fn polishing(&self, polishing: &Polishing) -> Flow {
         self.progress.polishing(polishing);
         if stop::asked() { Flow::Stop } else { Flow::Continue }
+    }
+
+    /// Saves the state of the stream, which has ended, as other rows would find it if they came now.
+    pub fn save_stream(&self, central: &Central<AnyFamily, AnyProcess>) -> Result<(), Failure> {
+        let Some(checkpoints) = &self.checkpoints else { return Ok(()) };
+        let (fold, memory) = central.state();
+        let reading = self.log.reading(fold.absorbed());
+        let mut model = finalised(Model { fold, provenance: self.provenance.clone() });
+        let earlier = std::mem::take(&mut model.provenance.learned_from);
+        model.provenance.learned_from = InputRead::joined(earlier, self.log.inputs());
+        checkpoints.save_stream(|path| model.save_checkpoint(path, &memory, &reading))
     }
 
     /// Counts minibatches this way.

@@ -68,6 +68,26 @@ fn a_model_that_goes_on_in_pieces_learns_what_it_would_have_learned_in_one_go() 
     assert_eq!(other.message(), "--from: the checkpoint is of a run that went on from another model");
 }
 
+/// The state before the end of a run holds its first rows and a sample: nothing shows that the stream came in two files.
+#[test]
+fn a_stream_that_goes_on_from_its_checkpoint_is_one_stream_to_the_last_bit() {
+    let sandbox = sandbox();
+    let alone = ["--schedule", "deterministic", "--workers", "1", "-q"];
+    let fit = |words: &[&str]| {
+        sandbox.run(&[&["fit"], words, &alone[..]].concat()).ok();
+    };
+    fit(&[&["all.csv", "--out", "one"], &SMALL[..]].concat());
+    fit(&[&["today.csv", "--out", "half", "--checkpoint", "state"], &SMALL[..]].concat());
+    fit(&[&["today.csv", "--out", "plain"], &SMALL[..]].concat());
+    assert_eq!(sandbox.learned("half"), sandbox.learned("plain"), "a checkpoint changes nothing");
+    fit(&["tomorrow.csv", "--from", "state", "--out", "two", "--checkpoint", "later"]);
+    assert_eq!(sandbox.learned("one"), sandbox.learned("two"));
+    let again = sandbox.run(&["fit", "tomorrow.csv", "--from", "later", "-q"]);
+    assert!(again.message().contains("which the model has learned from"), "{}", again.message());
+    let again = sandbox.run(&["fit", "today.csv", "--from", "later", "-q"]);
+    assert!(again.message().contains("which the model has learned from"), "{}", again.message());
+}
+
 #[test]
 fn columns_are_found_by_name() {
     let sandbox = sandbox();

@@ -10,7 +10,7 @@ mod topics;
 
 use std::path::{Path, PathBuf};
 
-use anabranch::central::{BatchId, Fold, Memory};
+use anabranch::central::{BatchId, Behind, Fold, Memory};
 use anabranch::clusters::Cut;
 use anabranch::engine::minibatch_rng;
 use anabranch::family::{AnyFamily, Family};
@@ -218,6 +218,8 @@ impl<F: StoredFamily + Family, P: StoredProcess> StoredModel<F, P> {
         // Rows that come now are new: no pass over earlier ones goes on.
         let (aside, familiarity) = (fold.aside(), fold.posterior().familiarity());
         provenance.between = None;
+        let unfinished = memory.first().is_some();
+        let memory = if unfinished { memory } else { memory.with_behind(Behind::Model) };
         (Self { fold: fold.within(0, aside, familiarity), provenance }, memory)
     }
 }
@@ -282,9 +284,20 @@ struct Header<F, P> {
     /// Lines of growth at which the model has been looked after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tended: Option<u32>,
+    /// What the first rows came behind, where that is a model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    behind: Option<BehindHeader>,
     /// Where a run that goes on finds its rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reading: Option<Reading>,
+}
+
+/// Whether what the model said is set aside while the first rows behind it are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum BehindHeader {
+    Model,
+    SetAside,
 }
 
 /// Evidence that is to be replaced, when there is some.

@@ -43,6 +43,9 @@ pub enum Entry<F, P> {
     },
     /// All evidence so far is set aside: it counts until a [`Entry::Replace`] brings what the same rows say later.
     SetAside,
+    /// What came since the last [`Entry::SetAside`] is set aside, and what was set aside then stays. Void when a part of that
+    /// has been replaced.
+    Exchange,
     /// The rows that were set aside were learned from again, all at once, with a better posterior.
     Replace {
         /// Weight of the rows: the weight that was set aside.
@@ -268,6 +271,7 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
                 self.set_aside();
                 Ok(())
             }
+            Entry::Exchange => self.exchange(),
             Entry::Replace { mass, evidence } => self.replace(*mass, evidence),
             Entry::Pass => {
                 self.set_aside();
@@ -452,6 +456,20 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         let mass = self.posterior.mass;
         self.aside = (mass > 0.0).then_some(Aside { mass, share: 1.0 });
         self.posterior.version += 1;
+    }
+
+    fn exchange(&mut self) -> Result<(), Void> {
+        let Some(Aside { mass, share: 1.0 }) = self.aside else {
+            let aside = self.aside.map_or(0.0, |aside| aside.mass * aside.share);
+            return Err(Void::NotAside { aside, found: self.posterior.mass });
+        };
+        for component in &mut self.posterior.components {
+            *component = Arc::new(component.exchanged());
+        }
+        let since = self.posterior.mass - mass;
+        self.aside = (since > 0.0).then_some(Aside { mass: since, share: 1.0 });
+        self.posterior.version += 1;
+        Ok(())
     }
 
     fn replace(&mut self, mass: f64, evidence: &[(ComponentId, Evidence)]) -> Result<(), Void> {

@@ -29,11 +29,30 @@ pub struct Memory<B: Minibatch = Batch> {
     /// Lines of growth at which the model has been looked after; `None` when nobody has counted them.
     tended: Option<u32>,
     between: Option<Between>,
+    behind: Behind,
+}
+
+/// Whether the first rows that are kept came behind a model whose rows are gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Behind {
+    /// They are the first of all, or have been set aside.
+    #[default]
+    Nothing,
+    /// They will, when the first of them comes.
+    Model,
+    /// They did: what the model says is set aside until they are complete.
+    SetAside,
 }
 
 impl<B: Minibatch> Default for Memory<B> {
     fn default() -> Self {
-        Self { sample: Sample { rows: BTreeMap::new() }, first: None, tended: None, between: None }
+        Self {
+            sample: Sample { rows: BTreeMap::new() },
+            first: None,
+            tended: None,
+            between: None,
+            behind: Behind::Nothing,
+        }
     }
 }
 
@@ -72,7 +91,21 @@ impl<B: Minibatch> Memory<B> {
     /// Goes on from a stored sample and first minibatch.
     pub fn restore(sample: Vec<(u64, B::Row)>, first: Option<B>) -> Self {
         let rows = sample.into_iter().map(|(key, row)| (key, (row, 1.0))).collect();
-        Self { sample: Sample { rows }, first, tended: None, between: None }
+        Self { sample: Sample { rows }, first, ..Self::default() }
+    }
+
+    /// Whether the first rows came behind a model.
+    pub fn behind(&self) -> Behind {
+        self.behind
+    }
+
+    /// The same, whose first rows come behind a model or not.
+    pub fn with_behind(self, behind: Behind) -> Self {
+        Self { behind, ..self }
+    }
+
+    pub(crate) fn set_behind(&mut self, behind: Behind) {
+        self.behind = behind;
     }
 
     /// The same, of a model that has been looked after at so many lines of its growth.

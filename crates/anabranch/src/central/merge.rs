@@ -110,6 +110,35 @@ mod tests {
         assert_eq!((one.next_id(), one.last_birth()), (3, one.posterior().version()));
     }
 
+    /// Rows behind a model are set aside and replaced; what the model said before them is not.
+    #[test]
+    fn what_came_behind_a_model_is_replaced_and_the_model_stays() {
+        let mut fold = learned(2, &[(100.0, 0.9), (50.0, 0.1)]);
+        assert!(fold.apply(&Entry::Exchange).is_err(), "nothing was set aside");
+        fold.apply(&Entry::SetAside).unwrap();
+        let labels = |count: f64| LabelStatistics {
+            log_p_empty: f64::NEG_INFINITY,
+            expected_count: count,
+            label_entropy: 0.0,
+        };
+        let says = |id: u64, rows: f64, ones: f64| {
+            (ComponentId(id), Evidence { stats: vec![rows, ones], labels: labels(rows) })
+        };
+        let (base, existing) = (fold.posterior().version(), vec![says(0, 30.0, 20.0), says(1, 10.0, 2.0)]);
+        let absorb =
+            Absorb { batch: BatchId(9), base, pass: 0, mass: 40.0, familiarity: None, existing, new: vec![] };
+        fold.apply(&Entry::Absorb(absorb)).unwrap();
+        let before = evidence(&fold);
+        fold.apply(&Entry::Exchange).unwrap();
+        assert_eq!(evidence(&fold), before, "it still counts");
+        assert_eq!(fold.aside().map(|aside| aside.mass), Some(40.0));
+        let evidence_now = vec![says(0, 25.0, 24.0), says(1, 15.0, 1.0)];
+        fold.apply(&Entry::Replace { mass: 40.0, evidence: evidence_now }).unwrap();
+        let stats: Vec<Vec<f64>> = evidence(&fold).into_iter().map(|e| e.stats).collect();
+        assert_eq!(stats, [[225.0, 204.0], [115.0, 11.0]]);
+        assert_eq!((fold.posterior().mass(), fold.aside()), (340.0, None));
+    }
+
     #[test]
     fn an_empty_model_changes_nothing_but_the_version() {
         let mut one = learned(2, &[(100.0, 0.9)]);

@@ -21,7 +21,7 @@ pub use batch_set::{BatchId, BatchSet};
 pub use change::{Change, What};
 pub(crate) use journal::ROUNDING;
 pub use journal::{Absorb, Aside, Entry, Fold, Part, Void};
-pub use memory::{Memory, SAMPLE_ROWS};
+pub use memory::{Behind, Memory, SAMPLE_ROWS};
 pub use merge::Joined;
 pub use section::Section;
 
@@ -229,12 +229,16 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
             return self.join(batch, increment, identification);
         }
         self.remembered(|memory| {
+            if memory.behind() == Behind::Model {
+                self.append(&Entry::SetAside)?;
+                memory.set_behind(Behind::SetAside);
+            }
             let keeps = self.holds_first_rows_alone(memory);
             let outcome = self.join(batch, increment, identification)?;
             if keeps && outcome.counted {
                 memory.keep(rows.clone());
                 if memory.first().is_some_and(|first| first.n_rows() >= most) {
-                    self.append(&Entry::SetAside)?;
+                    self.set_aside(memory)?;
                 }
             }
             Ok(outcome)
@@ -245,16 +249,39 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
     pub(crate) fn set_first_aside(&self) {
         self.remembered(|memory| {
             if memory.first().is_some() && self.holds_first_rows_alone(memory) {
-                self.append(&Entry::SetAside).expect("setting aside is never void");
+                self.set_aside(memory).expect("nothing of what was set aside has been replaced");
             }
         });
     }
 
-    /// Whether the posterior has seen the first rows that are kept and no others, and they have not been set aside.
+    /// Sets aside what the first rows have taught, and nothing else.
+    fn set_aside(&self, memory: &mut Memory<B>) -> Result<(), Void> {
+        match memory.behind() {
+            Behind::SetAside => {
+                memory.set_behind(Behind::Nothing);
+                self.append(&Entry::Exchange)
+            }
+            Behind::Nothing | Behind::Model => self.append(&Entry::SetAside),
+        }
+    }
+
+    /// Whether the first rows behind a model are still to be kept.
+    pub(crate) fn keeps_behind(&self) -> bool {
+        self.remembered(|memory| memory.behind() != Behind::Nothing)
+    }
+
+    /// Whether the posterior has seen the first rows that are kept and no others, but for those of a model before them, and
+    /// they have not been set aside.
     fn holds_first_rows_alone(&self, memory: &Memory<B>) -> bool {
         let fold = self.fold.lock().expect("no holder of this lock panics");
         let (seen, kept) = (fold.posterior().mass(), memory.first().map_or(0.0, Minibatch::mass));
-        fold.aside().is_none() && fold.posterior().pass() == 0 && (seen - kept).abs() <= ROUNDING * seen
+        let before = match (memory.behind(), fold.aside()) {
+            (Behind::Model, _) => return memory.first().is_none(),
+            (Behind::SetAside, Some(Aside { mass, share: 1.0 })) => mass,
+            (Behind::Nothing, None) => 0.0,
+            _ => return false,
+        };
+        fold.posterior().pass() == 0 && (seen - before - kept).abs() <= ROUNDING * seen
     }
 
     /// Absorbs an increment that was learned from this posterior in this process.

@@ -242,7 +242,9 @@ impl<F: Conjugate, P: Process, I: Inference<F, P>> Shared<'_, F, P, I> {
     fn absorb(&self, job: Job<I::Batch>, increment: Increment, events: &Sender<Event>) {
         self.central.remember(job.id, &job.batch);
         let identification = self.config.identification;
-        let outcome = match self.config.polished_rows() {
+        let behind =
+            || (self.config.upkeep && self.central.keeps_behind()).then_some(self.config.bootstrap_rows);
+        let outcome = match self.config.polished_rows().or_else(behind) {
             Some(most) => self.central.join_and_keep(job.id, &job.batch, increment, identification, most),
             None => self.central.join(job.id, increment, identification),
         };
