@@ -63,6 +63,8 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
         begun: None,
         max_components: None,
         events: None,
+        first_after: None,
+        out_every: None,
     };
     let mut finished = run(setup, &args.engine, &output)?;
     let mut tried = std::mem::take(&mut finished.tried);

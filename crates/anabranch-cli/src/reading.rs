@@ -1,6 +1,6 @@
 //! From the reading flags to a stream of minibatches: rows checked against the family, named, and skipped on resume.
 
-use anabranch::batch::Batch;
+use anabranch::batch::{Batch, Minibatch};
 use anabranch::central::{BatchId, BatchSet};
 use anabranch::engine::BatchSource;
 use anabranch::family::{AnyFamily, DomainError, Family};
@@ -12,6 +12,9 @@ use crate::stop;
 
 /// Rows that are read at a time when their number does not matter.
 pub const ROWS_AT_ONCE: usize = 8192;
+
+/// Rows that are read between two looks at a slow stream.
+const PIECE: usize = 64;
 
 /// The options of the reader.
 pub fn options(args: &ReadArgs) -> Result<ReadOptions, Failure> {
@@ -219,6 +222,35 @@ impl Minibatches {
         self.begin_with(rows as u64);
         self.ahead = self.source.next_batch(rows)?;
         // A copy of the filter looks at them: they are counted when they are learned from.
+        let mut filter = self.filter.clone();
+        self.ahead.clone().map(|batch| filter.filter(batch)).transpose()
+    }
+
+    /// The same in pieces, between which whoever waits may look at what has come.
+    pub fn read_ahead_while(
+        &mut self,
+        rows: usize,
+        mut look: impl FnMut(&Batch, &anabranch_io::Schema),
+    ) -> Result<Option<Batch>, Failure> {
+        self.begin_with(rows as u64);
+        let mut come: Option<Batch> = None;
+        loop {
+            let so_far = come.as_ref().map_or(0, Batch::n_rows);
+            let piece = (rows - so_far).min(PIECE);
+            let Some(more) = (if piece > 0 { self.source.next_batch(piece)? } else { None }) else { break };
+            match &mut come {
+                Some(come) => come.append(&more),
+                None => come = Some(more),
+            }
+            if let Some(come) = &come {
+                let mut filter = self.filter.clone();
+                // A row outside the domain is told when it is learned from.
+                if let Ok(rows) = filter.filter(come.clone()) {
+                    look(&rows, self.source.schema());
+                }
+            }
+        }
+        self.ahead = come;
         let mut filter = self.filter.clone();
         self.ahead.clone().map(|batch| filter.filter(batch)).transpose()
     }

@@ -162,6 +162,20 @@ const TABLE: &[Rule] = &[
         ..OUTPUT
     },
     Rule { flags: &["report"], places: HERE, ..OUTPUT },
+    Rule {
+        flags: &["first_after", "out_every"],
+        models: MIXTURES,
+        algorithms: &[Sda],
+        places: HERE,
+        hint: Some("Ctrl-C writes the model of what was learned so far"),
+        ..OUTPUT
+    },
+    Rule {
+        flags: &["first_after"],
+        begin: ANEW,
+        hint: Some("there is a model already; --out-every writes it again and again"),
+        ..OUTPUT
+    },
     Rule { flags: &["events"], models: MIXTURES, algorithms: &[Sda], places: HERE, ..OUTPUT },
     Rule {
         flags: &["trace"],

@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::cluster::LoginArgs;
 use super::engine::{Algorithm, EngineArgs, RivalArgs};
+use super::every::{Every, Span};
 use super::input::ReadArgs;
 use super::model::{FeatureArgs, ModelKind, PriorArgs, TopicArgs, discount};
 
@@ -106,6 +107,13 @@ pub struct FitArgs {
     /// Write what becomes of components and clusters to this file, one JSON object a line
     #[arg(long, value_name = "FILE")]
     pub events: Option<PathBuf>,
+    /// Write a first model of what has come to --out after this time, and again whenever the rows have doubled, until the first
+    /// minibatch is complete; the run itself goes on as without
+    #[arg(long, value_name = "TIME", requires = "out")]
+    pub first_after: Option<Span>,
+    /// Write the model of what was learned so far to --out again and again: after this time (2s, 5m, 1h) or number of rows
+    #[arg(long, value_name = "TIME|ROWS", requires = "out")]
+    pub out_every: Option<Every>,
     /// Held-out rows, kept in memory: their mean log predictive density is reported
     #[arg(long, value_name = "FILE")]
     pub test: Option<String>,

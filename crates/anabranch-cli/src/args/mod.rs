@@ -3,6 +3,7 @@
 mod cluster;
 mod clusters;
 mod engine;
+mod every;
 mod fit;
 mod input;
 mod look;
@@ -15,6 +16,7 @@ use clap::{Parser, Subcommand};
 pub use cluster::{ClusterArgs, LoginArgs, PullArgs, StatusArgs, StreamArgs, SubmitArgs, WorkerArgs};
 pub use clusters::ClustersArgs;
 pub use engine::{Algorithm, BoundKind, EngineArgs, OnOff, PrecisionKind, RivalArgs, ScheduleKind};
+pub use every::{Every, Span};
 pub use fit::{DemoArgs, FitArgs, OutputArgs};
 pub use input::{BadRow, InputFormat, ReadArgs, YesNo};
 pub use look::{CompletionsArgs, ExperimentArgs, ExperimentName, InspectArgs, SampleArgs, SampleFormat};

@@ -128,6 +128,8 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
                 polish: args.polish,
                 max_components: args.max_components,
                 events: args.events.as_deref(),
+                first_after: args.first_after,
+                out_every: args.out_every,
                 resumed,
                 begun,
             };

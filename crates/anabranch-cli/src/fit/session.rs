@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::path::Path;
+use std::time::Instant;
 
 use anabranch::batch::Batch;
 use anabranch::central::{Central, Entry, Memory, Section};
@@ -20,9 +21,10 @@ use super::method::Method;
 use super::progress::Progress;
 use super::trace::Trace;
 use super::watch::{Counting, Evaluation, Watch, Watched};
-use crate::args::{EngineArgs, OnOff, OutputArgs};
+use crate::args::{EngineArgs, Every, OnOff, OutputArgs, Span};
 use crate::failure::{Failure, Tried};
 use crate::fit::describe;
+use crate::picture::counted;
 use crate::reading::{DomainFilter, Minibatches, RowSample};
 use crate::resources::Stopwatch;
 use crate::stop;
@@ -70,6 +72,10 @@ pub struct Setup<'a> {
     pub resumed: Option<(Model, Memory, Reading)>,
     /// Components at most.
     pub max_components: Option<usize>,
+    /// When a first model of what has come is written.
+    pub first_after: Option<Span>,
+    /// How often the model is written on the way.
+    pub out_every: Option<Every>,
     /// Where events go.
     pub events: Option<&'a Path>,
     /// A finished model to go on from with other rows.
@@ -183,8 +189,31 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         }
         (None, None) => {
             let schema = stream.schema().clone();
-            let first =
-                stream.read_ahead(first_rows)?.ok_or_else(|| Failure::input("the input has no rows"))?;
+            let first = match (setup.first_after, &output.out) {
+                (Some(after), Some(out)) => {
+                    progress.say(&format!("waiting for the first {}", counted(first_rows as u64, "row")));
+                    let mut early = Early::new(after);
+                    stream.read_ahead_while(first_rows, |rows, schema| {
+                        if !early.is_due(rows.n_rows()) {
+                            return;
+                        }
+                        let learned = (setup.family)(rows, schema).and_then(|family| {
+                            let provenance = Provenance { schema: schema.clone(), ..provenance.clone() };
+                            Ok(early_model(rows, family, process.clone(), &config, provenance).save(out)?)
+                        });
+                        match learned {
+                            Ok(()) => progress
+                                .say(&format!("a first model, of {}", counted(rows.n_rows() as u64, "row"))),
+                            Err(Failure::Input { message, .. } | Failure::Internal { message }) => {
+                                progress.warn(&format!("no first model yet: {message}"));
+                            }
+                            Err(_) => {}
+                        }
+                    })?
+                }
+                _ => stream.read_ahead(first_rows)?,
+            };
+            let first = first.ok_or_else(|| Failure::input("the input has no rows"))?;
             if first.n_rows() == 0 {
                 return Err(Failure::input("none of the first rows lies in the domain of the family")
                     .with_hint("choose another --family"));
@@ -207,7 +236,8 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     let mut observer = Watch::new(&watch, trace, progress, evaluation, setup.checkpoints, provenance)
         .after(absorbed_before, rows_before)
         .following(stream.log())
-        .telling(events);
+        .telling(events)
+        .writing(setup.out_every.zip(output.out.clone()));
     let mut first_minibatch_seconds = 0.0;
     let mut stream_saved = Ok(());
     let (ran, fold) = match &setup.method {
@@ -309,6 +339,41 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         stopped,
         tried,
     })
+}
+
+/// When the next model of a first minibatch that is not complete yet is due: after a time, and when the rows have doubled.
+struct Early {
+    after: Instant,
+    rows: usize,
+}
+
+impl Early {
+    fn new(Span(after): Span) -> Self {
+        Self { after: Instant::now() + after, rows: 1 }
+    }
+
+    fn is_due(&mut self, rows: usize) -> bool {
+        let due = rows >= self.rows && Instant::now() >= self.after;
+        if due {
+            self.rows = 2 * rows;
+        }
+        due
+    }
+}
+
+/// A model of these rows alone, as if no more came.
+fn early_model(
+    rows: &Batch,
+    family: AnyFamily,
+    process: AnyProcess,
+    config: &Config,
+    provenance: Provenance,
+) -> Model {
+    let central = Central::new(family, process);
+    let config = Config { bootstrap_rows: rows.n_rows() + 1, ..config.clone() };
+    let Ok(_) = engine::bootstrap(&central, &mut std::iter::once(rows.clone()).enumerate(), &config, &mut ());
+    engine::finish(&central, &config);
+    finalised(Model { fold: central.checkpoint(), provenance })
 }
 
 /// The first minibatch alone, where there is one to come.

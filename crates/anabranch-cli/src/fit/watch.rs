@@ -1,9 +1,10 @@
 //! The observer of a run: progress, trace, held-out likelihood, checkpoints, and the wish to stop.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
-use anabranch::central::Central;
+use anabranch::central::{Central, Fold};
 use anabranch::engine::{Event, Flow, Observer, Polishing};
 use anabranch::family::{AnyFamily, Conjugate};
 use anabranch::posterior::Posterior;
@@ -16,7 +17,7 @@ use super::events::Events;
 use super::progress::Progress;
 use super::session::finalised;
 use super::trace::Trace;
-use crate::args::OutputArgs;
+use crate::args::{Every, OutputArgs, Span};
 use crate::failure::Failure;
 use crate::report::TraceRow;
 use crate::resources::Stopwatch;
@@ -76,6 +77,16 @@ pub struct Watch<'a> {
     rows_before: u64,
     stopped: bool,
     events: Events,
+    writing: Option<Writing>,
+}
+
+/// The model on the way: where, how often, and when or at which row the next time.
+struct Writing {
+    every: Every,
+    out: PathBuf,
+    next: Instant,
+    next_rows: u64,
+    warned: bool,
 }
 
 /// What was collected on the way.
@@ -119,6 +130,7 @@ impl<'a> Watch<'a> {
             rows_before: 0,
             stopped: false,
             events: Events::default(),
+            writing: None,
         }
     }
 
@@ -130,6 +142,50 @@ impl<'a> Watch<'a> {
     /// Tells what becomes of components.
     pub fn telling(self, events: Events) -> Self {
         Self { events, ..self }
+    }
+
+    /// Writes the model on the way.
+    pub fn writing(self, writing: Option<(Every, PathBuf)>) -> Self {
+        let rows = self.provenance.observations;
+        let writing = writing.map(|(every, out)| {
+            let (next, next_rows) = match every {
+                Every::Rows(more) => (Instant::now(), rows + more),
+                Every::Span(Span(after)) => (Instant::now() + after, 0),
+            };
+            Writing { every, out, next, next_rows, warned: false }
+        });
+        Self { writing, ..self }
+    }
+
+    /// Writes the model if it is time.
+    fn write_model(&mut self, central: &Central<AnyFamily, AnyProcess>) {
+        let rows = central.snapshot().mass() as u64;
+        let due = |writing: &&mut Writing| match writing.every {
+            Every::Rows(_) => rows >= writing.next_rows,
+            Every::Span(_) => Instant::now() >= writing.next,
+        };
+        if self.writing.as_mut().filter(due).is_none() {
+            return;
+        }
+        let model = self.model(central.checkpoint());
+        let Some(writing) = &mut self.writing else { return };
+        if let Err(error) = model.save(&writing.out)
+            && !std::mem::replace(&mut writing.warned, true)
+        {
+            self.progress.warn(&format!("the model cannot be written, the run goes on: {error}"));
+        }
+        match writing.every {
+            Every::Rows(more) => writing.next_rows = rows + more,
+            Every::Span(Span(after)) => writing.next = Instant::now() + after,
+        }
+    }
+
+    /// The model as it stands, which knows all that has been read.
+    fn model(&self, fold: Fold<AnyFamily, AnyProcess>) -> Model {
+        let mut model = finalised(Model { fold, provenance: self.provenance.clone() });
+        let earlier = std::mem::take(&mut model.provenance.learned_from);
+        model.provenance.learned_from = InputRead::joined(earlier, self.log.inputs());
+        model
     }
 
     /// What is read from now on is read here.
@@ -158,9 +214,7 @@ impl<'a> Watch<'a> {
         let Some(checkpoints) = &self.checkpoints else { return Ok(()) };
         let (fold, memory) = central.state();
         let reading = self.log.reading(fold.absorbed());
-        let mut model = finalised(Model { fold, provenance: self.provenance.clone() });
-        let earlier = std::mem::take(&mut model.provenance.learned_from);
-        model.provenance.learned_from = InputRead::joined(earlier, self.log.inputs());
+        let model = self.model(fold);
         checkpoints.save_stream(|path| model.save_checkpoint(path, &memory, &reading))
     }
 
@@ -214,6 +268,7 @@ impl<'a> Watch<'a> {
         self.progress.update(learned, event.components);
         self.remember(before, central);
         self.events.more(self.clock.seconds(), central);
+        self.write_model(central);
         self.trace.add(TraceRow {
             seconds: self.clock.seconds(),
             minibatch: self.minibatches,

@@ -7,6 +7,8 @@ mod bad_flags;
 mod bad_rows;
 mod clusters;
 mod commands;
+#[cfg(unix)]
+mod early;
 mod events;
 mod experiment;
 mod families;

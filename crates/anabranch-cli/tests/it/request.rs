@@ -81,6 +81,9 @@ const TRIALS: &[Trial] = &[
     trial("trace", &["--trace", "trace.csv"]),
     trial("report", &["--report", "report"]),
     trial("events", &["--events", "events.jsonl"]),
+    // A slow stream is needed: `early.rs`.
+    Trial { seen: Seen::Elsewhere, ..trial("first_after", &["--first-after", "1s", "--out", "model"]) },
+    Trial { seen: Seen::Elsewhere, ..trial("out_every", &["--out-every", "1s", "--out", "model"]) },
     // Nearly every test reads it.
     Trial { seen: Seen::Elsewhere, ..trial("json", &["--json"]) },
     // Progress is shown after seconds.
