@@ -429,6 +429,33 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         return cls._from_bytes(data)
 
     @classmethod
+    def merge(cls, models, *, assume_apart=False, n_jobs=None):
+        """One model from models that were learned apart, with the same parameters, each from rows of its own.
+
+        Components are identified as the paper identifies those of workers; ids are those of the first model, and new ones for
+        what it does not have. Every row counts once.
+
+        Parameters
+        ----------
+        models : sequence of fitted estimators
+        assume_apart : bool, default=False
+            Merge models that begin with the same rows, or do not know what they were learned from.
+        n_jobs : int, optional
+            Threads; None means 1, -1 all cores.
+
+        Returns
+        -------
+        model : estimator of this class
+        """
+        models = list(models)
+        if not models:
+            raise ValueError("there is no model to merge")
+        for model in models:
+            check_is_fitted(model)
+        data = [bytes(model._engine.to_bytes()) for model in models]
+        return cls._from_bytes(_core.merge(data, bool(assume_apart), effective_n_jobs(n_jobs)))
+
+    @classmethod
     def _from_bytes(cls, data):
         made = json.loads(_core.describe(data))
         provenance, process = made["provenance"], made["process"]
@@ -499,6 +526,7 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             "batch_size": _whole("batch_size", self.batch_size, 1),
             "bootstrap": None if self.bootstrap is None else _whole("bootstrap", self.bootstrap, 0),
             "polish": None if self.polish is None else _whole("polish", self.polish, 1),
+            "max_components": None if self.max_components is None else _whole("max_components", self.max_components, 1),
             "max_new": _whole("max_new", self.max_new, 0),
             "threads": self._threads(),
             "workers": None if self.workers is None else _whole("workers", self.workers, 1),

@@ -33,6 +33,8 @@ class DPMixture(StreamingMixture):
         a better model for more time. By default the rows of the first minibatch are looked at again once.
     max_new : int, default=50
         Components that a minibatch after the first may open.
+    max_components : int, optional
+        Components at most: whenever there are more, the two that are closest are merged.
     workers : int, optional
         Minibatches in flight, each with the posterior it started from; by default at most 32 and fewer at first, and
         as many as threads with ``schedule="free"``.
@@ -111,6 +113,7 @@ class DPMixture(StreamingMixture):
         bootstrap=None,
         polish=None,
         max_new=50,
+        max_components=None,
         workers=None,
         schedule="deterministic",
         bound="paper",
@@ -131,6 +134,7 @@ class DPMixture(StreamingMixture):
         self.bootstrap = bootstrap
         self.polish = polish
         self.max_new = max_new
+        self.max_components = max_components
         self.workers = workers
         self.schedule = schedule
         self.bound = bound
@@ -188,6 +192,7 @@ class PYMixture(DPMixture):
         bootstrap=None,
         polish=None,
         max_new=50,
+        max_components=None,
         workers=None,
         schedule="deterministic",
         bound="paper",
@@ -209,6 +214,7 @@ class PYMixture(DPMixture):
             bootstrap=bootstrap,
             polish=polish,
             max_new=max_new,
+            max_components=max_components,
             workers=workers,
             schedule=schedule,
             bound=bound,

@@ -15,19 +15,22 @@ use anabranch::central::{BatchSet, Central, Memory};
 use anabranch::clusters::Cut;
 use anabranch::engine::{self, Event, Flow, Observer};
 use anabranch::family::AnyFamily;
-use anabranch::infer::Between;
+use anabranch::infer::{Between, PriorChoice};
 use anabranch::process::AnyProcess;
-use anabranch_io::Schema;
+use anabranch_io::{InputRead, Schema, Seen};
 use anabranch_io::model::{Model, Provenance};
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
 use crate::error::Fault;
 use crate::options::Options;
 use crate::rows::{Buffer, Edge, joined};
-use crate::stream::{Cutter, One, RowStream, claim};
+use crate::stream::{Cutter, Noted, One, RowStream, claim};
 
 /// The central posterior of an estimator.
 pub type Centre = Central<AnyFamily, AnyProcess>;
+
+/// What rows from Python are called.
+const ROWS: &str = "rows";
 
 /// How long the wish to stop may go unnoticed.
 pub const TICK: Duration = Duration::from_millis(50);
@@ -47,6 +50,12 @@ pub struct Learned {
     pub tally: Tally,
     /// Minibatches that the model had when it was read from a file: the run that wrote it has ended.
     pub ended: u64,
+    /// What it was learned from before.
+    pub learned_from: Vec<InputRead>,
+    /// What it is learned from now.
+    pub seen: Seen,
+    /// Whether the model file said that its prior was given.
+    pub prior_given: bool,
     /// How its clusters are cut, as the model file said.
     pub cut: Cut,
 }
@@ -106,15 +115,18 @@ impl Learned {
             taken: BatchSet::default(),
             tally: Tally::default(),
             ended: 0,
+            learned_from: Vec::new(),
+            seen: Seen::new(ROWS),
+            prior_given: false,
             cut: Cut::default(),
         }
     }
 
     /// Goes on from a model whose run has ended.
     pub fn from_model(model: Model) -> Self {
-        let ended = model.fold.absorbed().len();
-        let memory = Memory::default().with_between(model.provenance.between);
-        Self { ended, ..Self::from_checkpoint(model, memory) }
+        let (ended, between) = (model.fold.absorbed().len(), model.provenance.between);
+        let (model, memory) = model.going_on(Memory::default());
+        Self { ended, ..Self::from_checkpoint(model, memory.with_between(between)) }
     }
 
     /// Goes on within a run.
@@ -131,6 +143,9 @@ impl Learned {
             },
             centre: Some(Arc::new(Central::from_fold(fold).with_memory(memory))),
             ended: 0,
+            learned_from: provenance.learned_from,
+            seen: Seen::new(ROWS),
+            prior_given: provenance.prior_given,
             cut: provenance.cut,
         }
     }
@@ -147,6 +162,7 @@ impl Learned {
 
     /// How the model of these counts was made.
     pub fn provenance(&self, options: &Options) -> Provenance {
+        let now = if self.seen.rows() > 0 { vec![self.seen.input()] } else { vec![] };
         Provenance {
             schema: self.schema.clone(),
             seed: options.seed,
@@ -159,6 +175,17 @@ impl Learned {
             algorithm: "sda".into(),
             cut: self.cut,
             between: self.between(),
+            prior_given: self.config(options).prior == PriorChoice::Given,
+            learned_from: InputRead::joined(self.learned_from.clone(), now),
+        }
+    }
+
+    /// How a run is carried out: a prior that was given stays.
+    fn config(&self, options: &Options) -> engine::Config {
+        let config = options.config();
+        match self.prior_given {
+            true => engine::Config { prior: PriorChoice::Given, ..config },
+            false => config,
         }
     }
 
@@ -166,6 +193,22 @@ impl Learned {
     pub fn learn(
         &mut self,
         stream: &mut dyn RowStream,
+        options: &Options,
+        wires: &Wires<'_>,
+    ) -> Result<(), Fault> {
+        let columns = self.schema.dimensions();
+        let config = self.config(options);
+        let mut seen = self.seen.clone();
+        let stream: &mut dyn RowStream = &mut Noted { stream, seen: &mut seen, columns };
+        let result = self.learn_noted(stream, config, options, wires);
+        self.seen = seen;
+        result
+    }
+
+    fn learn_noted(
+        &mut self,
+        stream: &mut dyn RowStream,
+        config: engine::Config,
         options: &Options,
         wires: &Wires<'_>,
     ) -> Result<(), Fault> {
@@ -210,7 +253,7 @@ impl Learned {
             stop: wires.stop,
         };
         let mut watch = Watch { tally: &mut self.tally, stop: wires.stop, events };
-        let result = engine::run(&centre, &mut cutter, &options.config(), &mut watch);
+        let result = engine::run(&centre, &mut cutter, &config, &mut watch);
         self.note_schema(stream);
         result
     }
@@ -250,7 +293,7 @@ impl Learned {
         whole.flush(options)?;
         let Some(centre) = &whole.centre else { return Ok(None) };
         if whole.taken.len() > whole.ended {
-            engine::finish(centre, &options.config());
+            engine::finish(centre, &self.config(options));
         }
         Ok(Some(whole))
     }
@@ -260,7 +303,7 @@ impl Learned {
         if self.buffer.rows == 0 {
             return Ok(());
         }
-        let config = options.config();
+        let config = self.config(options);
         let (rows, before) = (self.buffer.rows as u64, self.tally.rows);
         let (centre, batch) = match &self.centre {
             Some(centre) => {

@@ -8,6 +8,7 @@ mod engine;
 mod error;
 mod infer;
 mod learn;
+mod merge;
 mod options;
 mod pickle;
 mod rows;
@@ -25,4 +26,6 @@ mod _core {
     use crate::engine::Engine;
     #[pymodule_export]
     use crate::infer::infer;
+    #[pymodule_export]
+    use crate::merge::merge;
 }

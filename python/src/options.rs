@@ -6,7 +6,7 @@ use anabranch::infer::{PriorChoice, Settings};
 use anabranch::process::{AnyProcess, Bound, Parameter};
 use anabranch_cli::FamilySpec;
 use anabranch_cli::args::{Algorithm, ModelKind, OnOff, PriorArgs};
-use anabranch_cli::request::{Place, Request};
+use anabranch_cli::request::{Begin, Place, Request};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Fault;
@@ -31,6 +31,8 @@ pub struct Options {
     #[serde(default)]
     pub polish: Option<usize>,
     pub max_new: usize,
+    #[serde(default)]
+    pub max_components: Option<usize>,
     pub threads: usize,
     pub workers: Option<usize>,
     pub schedule: ScheduleName,
@@ -58,7 +60,7 @@ impl Options {
     /// What the parameters ask for, as the table of the command line sees it.
     fn request(&self) -> Request {
         let model = if self.discount.is_some() { ModelKind::Py } else { ModelKind::Dp };
-        Request { model, algorithm: Algorithm::Sda, place: Place::Here, identify: OnOff::On }
+        Request { model, algorithm: Algorithm::Sda, place: Place::Here, identify: OnOff::On, begin: Begin::Anew }
     }
 
     /// The parameters that are not left to what is usual, by their names.
@@ -75,6 +77,7 @@ impl Options {
             ("bootstrap", self.bootstrap.is_some()),
             ("polish", self.polish.is_some()),
             ("workers", self.workers.is_some()),
+            ("max_components", self.max_components.is_some()),
         ];
         let there = optional.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name);
         always.into_iter().chain(there).collect()
@@ -133,6 +136,7 @@ impl Options {
             bootstrap_rows: self.bootstrap_rows(),
             upkeep: true,
             polish: self.polish,
+            max_components: self.max_components,
         }
     }
 

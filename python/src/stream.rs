@@ -6,7 +6,7 @@ use anabranch::batch::Batch;
 use anabranch::central::{BatchId, BatchSet};
 use anabranch::engine::BatchSource;
 use anabranch::family::AnyFamily;
-use anabranch_io::{Schema, Source};
+use anabranch_io::{Schema, Seen, Source};
 use crossbeam_channel::Receiver;
 
 use crate::error::Fault;
@@ -98,6 +98,26 @@ impl RowStream for FileStream {
 
     fn schema(&self) -> Option<&Schema> {
         Some(self.0.schema())
+    }
+}
+
+/// A stream whose rows are noted, so that a model knows what it has learned from.
+pub struct Noted<'a> {
+    pub stream: &'a mut dyn RowStream,
+    pub seen: &'a mut Seen,
+    pub columns: usize,
+}
+
+impl RowStream for Noted<'_> {
+    fn fill(&mut self, n: usize, buffer: &mut Buffer) -> Result<(), Fault> {
+        let before = buffer.rows * self.columns;
+        let filled = self.stream.fill(n, buffer);
+        self.seen.read(buffer.values[before..].chunks_exact(self.columns.max(1)));
+        filled
+    }
+
+    fn schema(&self) -> Option<&Schema> {
+        self.stream.schema()
     }
 }
 

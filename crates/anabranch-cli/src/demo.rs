@@ -60,6 +60,11 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
         further: None,
         polish: None,
         resumed: None,
+        begun: None,
+        max_components: None,
+        events: None,
+        first_after: None,
+        out_every: None,
     };
     let mut finished = run(setup, &args.engine, &output)?;
     let mut tried = std::mem::take(&mut finished.tried);

@@ -52,6 +52,7 @@ impl EngineArgs {
             // The ablation is of the paper's method.
             upkeep: self.identify == OnOff::On,
             polish: None,
+            max_components: None,
         }
     }
 

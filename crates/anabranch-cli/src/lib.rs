@@ -13,6 +13,7 @@ mod failure;
 mod features;
 mod fit;
 mod inspect;
+mod merge;
 pub mod picture;
 mod predict;
 mod printing;
@@ -32,6 +33,7 @@ use request::Refused;
 
 pub use failure::{Failure, Tried};
 pub use fit::FamilySpec;
+pub use merge::{Merged, merge};
 
 /// Parses the arguments, of which the first is the name of the program, runs the command, and returns the exit code.
 pub fn main_with(args: impl IntoIterator<Item = OsString>) -> u8 {
@@ -59,6 +61,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Impute(args) => predict::impute::command(args),
         Command::Inspect(args) => inspect::command(args),
         Command::Clusters(args) => clusters::command(args),
+        Command::Merge(args) => merge::command(args),
         Command::Sample(args) => sample::command(args),
         Command::Completions(args) => {
             // The generator panics when it cannot write, so it writes to memory.

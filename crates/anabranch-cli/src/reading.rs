@@ -1,10 +1,12 @@
 //! From the reading flags to a stream of minibatches: rows checked against the family, named, and skipped on resume.
 
-use anabranch::batch::Batch;
+use anabranch::batch::{Batch, Minibatch};
 use anabranch::central::{BatchId, BatchSet};
 use anabranch::engine::BatchSource;
 use anabranch::family::{AnyFamily, DomainError, Family};
-use anabranch_io::{Cut, Format, Input, OnBadRow, OnMissing, ReadLog, ReadOptions, Reading, Source, open};
+use anabranch_io::{
+    Cut, Format, Input, InputRead, OnBadRow, OnMissing, ReadLog, ReadOptions, Reading, Source, open,
+};
 
 use crate::args::{BadRow, InputFormat, Missing, ReadArgs, YesNo};
 use crate::failure::Failure;
@@ -12,6 +14,9 @@ use crate::stop;
 
 /// Rows that are read at a time when their number does not matter.
 pub const ROWS_AT_ONCE: usize = 8192;
+
+/// Rows that are read between two looks at a slow stream.
+const PIECE: usize = 64;
 
 /// The options of the reader.
 pub fn options(args: &ReadArgs) -> Result<ReadOptions, Failure> {
@@ -207,7 +212,7 @@ impl Minibatches {
         sample: Option<RowSample>,
     ) -> Self {
         let log = source.log();
-        let cut = Cut { first: batch_size as u64, size: batch_size as u64 };
+        let cut = Cut { start: 0, first: batch_size as u64, size: batch_size as u64 };
         log.cut(cut);
         Self { source, filter, log, cut, next: 0, absorbed: BatchSet::default(), sample, ahead: None }
     }
@@ -231,9 +236,47 @@ impl Minibatches {
         self.ahead.clone().map(|batch| filter.filter(batch)).transpose()
     }
 
+    /// The same in pieces, between which whoever waits may look at what has come.
+    pub fn read_ahead_while(
+        &mut self,
+        rows: usize,
+        mut look: impl FnMut(&Batch, &anabranch_io::Schema),
+    ) -> Result<Option<Batch>, Failure> {
+        self.begin_with(rows as u64);
+        let mut come: Option<Batch> = None;
+        loop {
+            let so_far = come.as_ref().map_or(0, Batch::n_rows);
+            let piece = (rows - so_far).min(PIECE);
+            let Some(more) = (if piece > 0 { self.source.next_batch(piece)? } else { None }) else { break };
+            match &mut come {
+                Some(come) => come.append(&more),
+                None => come = Some(more),
+            }
+            if let Some(come) = &come {
+                let mut filter = self.filter.clone();
+                // A row outside the domain is told when it is learned from.
+                if let Ok(rows) = filter.filter(come.clone()) {
+                    look(&rows, self.source.schema());
+                }
+            }
+        }
+        self.ahead = come;
+        let mut filter = self.filter.clone();
+        self.ahead.clone().map(|batch| filter.filter(batch)).transpose()
+    }
+
     /// Rows of the minibatch that was read ahead, before any was left out.
     pub fn rows_ahead(&self) -> usize {
         self.ahead.as_ref().map_or(0, Batch::n_rows)
+    }
+
+    /// Names minibatches from this one on: those before are of the model that the run goes on from. Inputs that it has
+    /// learned from are refused.
+    pub fn go_on(&mut self, start: u64, known: Vec<InputRead>) {
+        self.cut.start = start;
+        self.next = start;
+        self.log.cut(self.cut);
+        self.log.refuse(known);
     }
 
     /// Passes over the minibatches that are in the journal already, which was made by a run that had read this; minibatch 0
@@ -243,7 +286,9 @@ impl Minibatches {
         // A checkpoint of version 0.1 does not say how many rows its last minibatch had.
         let exact = !reading.inputs.is_empty();
         self.log.expect(reading);
-        if let Some((0, last)) = absorbed.runs().first().copied() {
+        let absorbed = absorbed.since(self.cut.start);
+        let begun = absorbed.runs().first().filter(|(first, _)| *first == self.cut.start);
+        if let Some((_, last)) = begun.copied() {
             let last = BatchId(last);
             let wanted = self.log.rows_up_to(last);
             let missing = wanted - self.pass_over(wanted)?;

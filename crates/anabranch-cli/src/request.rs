@@ -24,6 +24,15 @@ pub enum Place {
     Cluster,
 }
 
+/// What a run begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// Its first row.
+    Anew,
+    /// A model, which says what it is.
+    Model,
+}
+
 /// What a run is, as far as its flags depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -35,6 +44,8 @@ pub struct Request {
     pub place: Place,
     /// Whether new components are identified.
     pub identify: OnOff,
+    /// What it begins with.
+    pub begin: Begin,
 }
 
 /// Flags of one kind.
@@ -47,6 +58,7 @@ struct Rule {
     algorithms: &'static [Algorithm],
     places: &'static [Place],
     identify: &'static [OnOff],
+    begin: &'static [Begin],
     hint: Option<&'static str>,
 }
 
@@ -56,6 +68,7 @@ use ModelKind::{Bp, Dp, Hdp, Py};
 const MIXTURES: &[ModelKind] = &[Dp, Py];
 const HERE: &[Place] = &[Place::Here];
 const ON_A_CLUSTER: &[Place] = &[Place::Cluster];
+const ANEW: &[Begin] = &[Begin::Anew];
 
 const INPUT: Rule = Rule {
     heading: "Input",
@@ -64,6 +77,7 @@ const INPUT: Rule = Rule {
     algorithms: &[Sda, Batch, Svi, Movb, Sva, Subcluster],
     places: &[Place::Here, Place::Cluster],
     identify: &[OnOff::On, OnOff::Off],
+    begin: &[Begin::Anew, Begin::Model],
     hint: None,
 };
 const MODEL: Rule = Rule { heading: "Model", ..INPUT };
@@ -109,6 +123,14 @@ const TABLE: &[Rule] = &[
     Rule { flags: &["[bootstrap 0]"], places: HERE, ..ENGINE },
     Rule { flags: &["batch_size"], algorithms: &[Sda, Svi, Movb, Sva], ..ENGINE },
     Rule { flags: &["max_new"], algorithms: &[Sda], ..ENGINE },
+    Rule {
+        flags: &["max_components"],
+        models: MIXTURES,
+        algorithms: &[Sda],
+        places: HERE,
+        hint: Some("the other algorithms have --truncation"),
+        ..ENGINE
+    },
     Rule { flags: &["schedule"], algorithms: &[Sda], places: HERE, ..ENGINE },
     Rule {
         flags: &["workers"],
@@ -139,6 +161,7 @@ const TABLE: &[Rule] = &[
         hint: Some("the server keeps the state: pass --job, and the same command goes on"),
         ..ENGINE
     },
+    Rule { flags: &["from"], models: MIXTURES, algorithms: &[Sda], places: HERE, ..ENGINE },
     Rule { flags: &["out", "test", "json", "quiet"], ..OUTPUT },
     Rule {
         flags: &["labels"],
@@ -147,6 +170,21 @@ const TABLE: &[Rule] = &[
         ..OUTPUT
     },
     Rule { flags: &["report"], places: HERE, ..OUTPUT },
+    Rule {
+        flags: &["first_after", "out_every"],
+        models: MIXTURES,
+        algorithms: &[Sda],
+        places: HERE,
+        hint: Some("Ctrl-C writes the model of what was learned so far"),
+        ..OUTPUT
+    },
+    Rule {
+        flags: &["first_after"],
+        begin: ANEW,
+        hint: Some("there is a model already; --out-every writes it again and again"),
+        ..OUTPUT
+    },
+    Rule { flags: &["events"], models: MIXTURES, algorithms: &[Sda], places: HERE, ..OUTPUT },
     Rule {
         flags: &["trace"],
         models: MIXTURES,
@@ -192,6 +230,45 @@ const TABLE: &[Rule] = &[
     Rule { flags: &["identify"], algorithms: &[Sda], places: HERE, ..RESEARCH },
     Rule { flags: &["bound"], algorithms: &[Sda], identify: &[OnOff::On], ..RESEARCH },
     Rule { flags: &["precision"], models: MIXTURES, algorithms: &[Sda], places: HERE, ..RESEARCH },
+    Rule {
+        flags: &[
+            "columns",
+            "model",
+            "family",
+            "alpha",
+            "discount",
+            "vocabulary",
+            "gamma",
+            "alpha0",
+            "eta",
+            "noise",
+            "feature_scale",
+            "image",
+            "prior",
+            "prior_mean",
+            "prior_kappa",
+            "prior_scale",
+            "prior_dof",
+            "resolution",
+            "seed",
+            "bootstrap",
+            "[bootstrap 0]",
+            "batch_size",
+            "bound",
+            "algorithm",
+            "[another algorithm]",
+        ],
+        begin: ANEW,
+        hint: Some("leave it out: the model says it"),
+        ..MODEL
+    },
+    Rule {
+        flags: &["passes", "polish"],
+        begin: ANEW,
+        hint: Some("the rows of the model are gone, and cannot be learned from again"),
+        ..ENGINE
+    },
+    Rule { flags: &["cluster", "[a cluster]"], begin: ANEW, hint: Some("go on in one process"), ..CLUSTER },
 ];
 
 /// What `-h` shows; `--help` shows all.
@@ -223,12 +300,14 @@ impl Request {
             algorithm: args.algorithm,
             place: if args.cluster.is_some() { Place::Cluster } else { Place::Here },
             identify: args.engine.identify,
+            begin: if args.from.is_some() { Begin::Model } else { Begin::Anew },
         }
     }
 
     /// What a command asks for; `None` for commands whose flags go together as they are.
     fn of(command: &Command) -> Option<(Self, Option<u32>)> {
-        let plain = |model, place| Self { model, algorithm: Sda, place, identify: OnOff::On };
+        let plain =
+            |model, place| Self { model, algorithm: Sda, place, identify: OnOff::On, begin: Begin::Anew };
         match command {
             Command::Fit(args) => Some((Self::of_fit(args), args.engine.bootstrap)),
             Command::Demo(args) => {
@@ -265,7 +344,12 @@ impl Request {
             Some(hint) => Err(Failure::input(message).with_hint(hint)),
             None => Err(Failure::input(message)),
         };
-        for rule in TABLE.iter().filter(|rule| rule.flags.contains(&flag)) {
+        let rules = || TABLE.iter().filter(|rule| rule.flags.contains(&flag));
+        // What the model says is refused first: which model it is shows only when it is read.
+        if let Some(rule) = rules().find(|rule| !rule.begin.contains(&self.begin)) {
+            return refuse(rule, format!("{shown} does not go with --from"));
+        }
+        for rule in rules() {
             if let Some(message) = side(shown, "--model", rule.models, self.model)
                 .or_else(|| side(shown, "--algorithm", rule.algorithms, self.algorithm))
                 .or_else(|| side(shown, "--identify", rule.identify, self.identify))

@@ -124,6 +124,8 @@ fn provenance() -> Provenance {
         algorithm: "sda".into(),
         cut: Default::default(),
         between: None,
+        prior_given: false,
+        learned_from: Vec::new(),
     }
 }
 

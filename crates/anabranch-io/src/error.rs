@@ -332,6 +332,14 @@ pub enum ReadError {
         /// What it was called then.
         then: String,
     },
+    /// Rows are to be learned a second time.
+    #[error("{file}: begins with the rows of {then}, which the model has learned from")]
+    LearnedBefore {
+        /// The input.
+        file: String,
+        /// What it was called then.
+        then: String,
+    },
     /// Somebody asked to stop while nothing came. What was read before is good.
     #[error("{file}: stopped before its end")]
     Stopped {
@@ -418,6 +426,7 @@ impl ReadError {
                 "pass the same input as before, new rows behind it, or start anew without --resume"
             }
             Self::TooLarge { .. } => "allow more with --max-memory, or write the file in smaller pieces",
+            Self::LearnedBefore { .. } => "each row counts once: give the new rows alone",
             Self::GrownWithin { .. } => "give the new rows as another file, behind the others",
             Self::Stopped { .. } => return None,
             Self::Vector { .. } => "give a number, a comma-separated list or a file of numbers",

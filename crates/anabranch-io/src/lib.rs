@@ -47,5 +47,5 @@ pub use error::{BadCell, ColumnRef, ReadError};
 pub use kept::{Cells, Keep, KeptColumn, Rows};
 pub use options::{ALL_COLUMNS, Format, Input, MAX_MEMORY, OnBadRow, OnMissing, ReadOptions};
 pub use schema::{Column, MAX_CATEGORIES, OTHER, Schema};
-pub use seen::{Cut, InputRead, ReadLog, Reading};
+pub use seen::{Cut, InputRead, ReadLog, Reading, Seen};
 pub use source::{Source, open};

@@ -3,6 +3,9 @@
 //! A checkpoint keeps for each input its rows that were learned from and a checksum of the first of them; and the
 //! minibatches that had another number of rows than the others, such as the last one of a file that has grown since. Rows
 //! are compared and not bytes: a file may have been compressed, renamed, or written anew with more rows at its end.
+//!
+//! A model keeps the same of all inputs that it has learned from, so that no row is learned twice when it goes on with other
+//! inputs or is merged with other models.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,6 +21,12 @@ const MOST_HEADS: usize = 9;
 /// Rows that the last checksum covers.
 pub(crate) const HEAD_ROWS: u64 = 1 << (MOST_HEADS - 1);
 
+/// Inputs of fewer rows may well begin alike without being the same.
+const TELLING_ROWS: u64 = 8;
+
+/// Inputs that a model remembers: the last ones.
+const MOST_INPUTS: usize = 1000;
+
 /// What a run has read: how it finds its place again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,6 +35,13 @@ pub struct Reading {
     pub inputs: Vec<InputRead>,
     /// Minibatches with another number of rows than usual.
     pub sizes: BTreeMap<u64, u64>,
+    /// The first minibatch of these inputs: those before are of the model that the run went on from.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub start: u64,
+}
+
+fn is_zero(start: &u64) -> bool {
+    *start == 0
 }
 
 /// What was learned from one input.
@@ -42,9 +58,24 @@ pub struct InputRead {
     pub head: u32,
 }
 
+impl InputRead {
+    /// True when both begin with the same rows, as far as few rows can tell.
+    pub fn begins_like(&self, other: &Self) -> bool {
+        self.head_rows >= TELLING_ROWS && (self.head_rows, self.head) == (other.head_rows, other.head)
+    }
+
+    /// All inputs of both, or the last ones where they are very many.
+    pub fn joined(mut earlier: Vec<Self>, later: Vec<Self>) -> Vec<Self> {
+        earlier.extend(later);
+        earlier.split_off(earlier.len().saturating_sub(MOST_INPUTS))
+    }
+}
+
 /// Rows of the minibatches of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
+    /// The first minibatch: those before belong to another stream.
+    pub start: u64,
     /// Rows of minibatch 0.
     pub first: u64,
     /// Rows of all others.
@@ -53,7 +84,7 @@ pub struct Cut {
 
 /// One input as it is read.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+pub struct Seen {
     name: String,
     rows: u64,
     hasher: crc32fast::Hasher,
@@ -62,6 +93,34 @@ struct Seen {
 }
 
 impl Seen {
+    /// An input of this name, of which nothing has been read.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+
+    /// Good rows so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Rows that were read, each as its numbers.
+    pub fn read<'a>(&mut self, rows: impl Iterator<Item = &'a [f64]>) {
+        for row in rows {
+            self.rows += 1;
+            if self.rows <= HEAD_ROWS {
+                row.iter().for_each(|value| self.hasher.update(&value.to_bits().to_le_bytes()));
+            }
+            if self.rows == 1 << self.heads.len() && self.heads.len() < MOST_HEADS {
+                self.heads.push(self.hasher.clone().finalize());
+            }
+        }
+    }
+
+    /// What was learned, if all was.
+    pub fn input(&self) -> InputRead {
+        self.learned(self.rows)
+    }
+
     /// The checksum of so many rows, a power of two.
     fn head(&self, rows: u64) -> Option<u32> {
         rows.is_power_of_two().then(|| self.heads.get(rows.trailing_zeros() as usize).copied()).flatten()
@@ -80,6 +139,8 @@ struct Log {
     seen: Vec<Seen>,
     /// What an earlier run has read.
     then: Reading,
+    /// What has been learned before, and may not be learned again.
+    known: Vec<InputRead>,
     cut: Cut,
     sizes: BTreeMap<u64, u64>,
 }
@@ -96,7 +157,7 @@ impl ReadLog {
 
     /// Another input, behind those so far.
     pub(crate) fn add_input(&self, name: String) {
-        self.log().seen.push(Seen { name, ..Seen::default() });
+        self.log().seen.push(Seen::new(name));
     }
 
     /// What an earlier run has read: what is read now must begin like it.
@@ -104,6 +165,17 @@ impl ReadLog {
         let mut log = self.log();
         log.sizes = then.sizes.clone();
         log.then = then;
+    }
+
+    /// What has been learned before: it is refused when it is read now.
+    pub fn refuse(&self, known: Vec<InputRead>) {
+        self.log().known = known;
+    }
+
+    /// The inputs so far that have rows.
+    pub fn inputs(&self) -> Vec<InputRead> {
+        let log = self.log();
+        log.seen.iter().filter(|seen| seen.rows > 0).map(Seen::input).collect()
     }
 
     /// Good rows of an input so far.
@@ -118,16 +190,7 @@ impl ReadLog {
         rows: impl Iterator<Item = &'a [f64]>,
     ) -> Result<(), ReadError> {
         let mut log = self.log();
-        let seen = &mut log.seen[input];
-        for row in rows {
-            seen.rows += 1;
-            if seen.rows <= HEAD_ROWS {
-                row.iter().for_each(|value| seen.hasher.update(&value.to_bits().to_le_bytes()));
-            }
-            if seen.rows == 1 << seen.heads.len() && seen.heads.len() < MOST_HEADS {
-                seen.heads.push(seen.hasher.clone().finalize());
-            }
-        }
+        log.seen[input].read(rows);
         log.check(input)
     }
 
@@ -141,6 +204,7 @@ impl ReadLog {
     /// The input has no more rows.
     pub(crate) fn ended(&self, input: usize) -> Result<(), ReadError> {
         let log = self.log();
+        log.check_new(input)?;
         match (log.seen.get(input), log.then.inputs.get(input)) {
             (Some(seen), Some(then)) if seen.rows < then.rows => Err(ReadError::Shorter {
                 file: seen.name.clone(),
@@ -189,7 +253,11 @@ impl ReadLog {
     /// What a run that goes on from these minibatches has to know.
     pub fn reading(&self, absorbed: &BatchSet) -> Reading {
         let log = self.log();
-        let Some((_, last)) = absorbed.runs().last().copied() else { return Reading::default() };
+        let start = log.cut.start;
+        let absorbed = absorbed.since(start);
+        let Some((_, last)) = absorbed.runs().last().copied() else {
+            return Reading { start, ..Reading::default() };
+        };
         let mut left = log.rows_up_to(BatchId(last));
         let mut inputs = Vec::new();
         for (ix, seen) in log.seen.iter().enumerate() {
@@ -207,7 +275,8 @@ impl ReadLog {
             inputs.push(input);
         }
         let sizes = log.sizes.iter().map(|(batch, rows)| (*batch, *rows));
-        Reading { inputs, sizes: sizes.filter(|(batch, _)| absorbed.contains(BatchId(*batch))).collect() }
+        let sizes = sizes.filter(|(batch, _)| absorbed.contains(BatchId(*batch))).collect();
+        Reading { inputs, sizes, start }
     }
 }
 
@@ -220,14 +289,33 @@ impl Cut {
 impl Log {
     fn rows_up_to(&self, last: BatchId) -> u64 {
         let cut = self.cut;
-        let usual = cut.first.saturating_add(cut.size.saturating_mul(last.0));
-        self.sizes.range(..=last.0).fold(usual, |rows, (batch, size)| {
+        if last.0 < cut.start {
+            return 0;
+        }
+        let others = cut.size.saturating_mul(last.0 - cut.start);
+        let usual = cut.usual(BatchId(cut.start)).saturating_add(others);
+        self.sizes.range(cut.start..=last.0).fold(usual, |rows, (batch, size)| {
             rows.saturating_sub(cut.usual(BatchId(*batch))).saturating_add(*size)
         })
     }
 
+    /// Whether an input is none of those that were learned before.
+    fn check_new(&self, input: usize) -> Result<(), ReadError> {
+        let Some(seen) = self.seen.get(input) else { return Ok(()) };
+        let now = seen.input();
+        match self.known.iter().find(|known| known.begins_like(&now)) {
+            Some(known) => {
+                Err(ReadError::LearnedBefore { file: seen.name.clone(), then: known.name.clone() })
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Whether an input is still the one that it was.
     fn check(&self, input: usize) -> Result<(), ReadError> {
+        if self.seen[input].heads.len() == MOST_HEADS {
+            self.check_new(input)?;
+        }
         let (seen, Some(then)) = (&self.seen[input], self.then.inputs.get(input)) else { return Ok(()) };
         if seen.rows >= then.head_rows && then.head_rows > 0 && seen.head(then.head_rows) != Some(then.head) {
             return Err(ReadError::OtherInput { file: seen.name.clone(), then: then.name.clone() });
@@ -248,7 +336,7 @@ impl Log {
 mod tests {
     use super::*;
 
-    const CUT: Cut = Cut { first: 300, size: 100 };
+    const CUT: Cut = Cut { start: 0, first: 300, size: 100 };
 
     fn log(inputs: &[(&str, u64)], then: Reading) -> Result<ReadLog, ReadError> {
         let log = ReadLog::default();
@@ -312,5 +400,47 @@ mod tests {
         assert_eq!(log.reading(&absorbed(3)).sizes, BTreeMap::from([(2, 17)]));
         log.note(BatchId(2), 100);
         assert_eq!(log.rows_up_to(BatchId(4)), 601);
+    }
+
+    #[test]
+    fn minibatches_of_an_earlier_stream_have_no_rows_in_this_one() {
+        let log = log(&[("a", 350)], Reading::default()).unwrap();
+        log.cut(Cut { start: 40, ..CUT });
+        assert_eq!([39, 40, 42].map(|last| log.rows_up_to(BatchId(last))), [0, 100, 300]);
+        log.note(BatchId(41), 7);
+        let reading = log.reading(&absorbed(42));
+        assert_eq!((reading.start, reading.inputs[0].rows), (40, 207));
+    }
+
+    #[test]
+    fn rows_that_were_learned_before_are_refused_and_others_are_not() {
+        let read = |name: &str, rows: u64, known: &[InputRead]| {
+            let log = ReadLog::default();
+            log.refuse(known.to_vec());
+            log.add_input(name.to_owned());
+            let rows: Vec<[f64; 1]> = (0..rows).map(|row| [name.len() as f64 + row as f64]).collect();
+            log.read(0, rows.iter().map(|row| &row[..]))?;
+            log.ended(0).map(|()| log.inputs())
+        };
+        for rows in [9, 300] {
+            let known = read("a", rows, &[]).unwrap();
+            let again = read("b", rows, &known);
+            assert!(
+                matches!(again, Err(ReadError::LearnedBefore { .. })),
+                "{rows}: another name, the same rows"
+            );
+            assert!(read("cc", rows, &known).is_ok());
+        }
+        let known = read("a", 300, &[]).unwrap();
+        assert!(read("a", 5000, &known).is_err(), "it has grown, and the first rows are in the model");
+        let few = read("a", 5, &[]).unwrap();
+        assert!(read("a", 5, &few).is_ok(), "five equal rows may be others");
+    }
+
+    #[test]
+    fn a_model_remembers_the_last_of_very_many_inputs() {
+        let input = |n: u64| InputRead { name: n.to_string(), rows: n, head_rows: 8, head: n as u32 };
+        let all = (0..3000).fold(Vec::new(), |all, n| InputRead::joined(all, vec![input(n)]));
+        assert_eq!((all.len(), all[0].rows), (MOST_INPUTS, 2000));
     }
 }

@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::cluster::LoginArgs;
 use super::engine::{Algorithm, EngineArgs, RivalArgs};
+use super::every::{Every, Span};
 use super::input::ReadArgs;
 use super::model::{FeatureArgs, ModelKind, PriorArgs, TopicArgs, discount};
 
@@ -51,7 +52,7 @@ pub struct DemoArgs {
 }
 
 /// `anabranch fit`
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct FitArgs {
     /// Files, or `-` for standard input
     #[arg(required = true, value_name = "INPUT")]
@@ -96,6 +97,23 @@ pub struct FitArgs {
     /// Go on from the checkpoint, if there is one, with the same input and flags
     #[arg(long, requires = "checkpoint")]
     pub resume: bool,
+    /// Go on from this model, or from this folder of checkpoints, with other rows, as if they had come behind those that it has
+    /// learned from: columns, prior, process and settings are the model's
+    #[arg(long, value_name = "MODEL")]
+    pub from: Option<PathBuf>,
+    /// Components at most: whenever there are more, the two that are closest are merged
+    #[arg(long, value_name = "K", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
+    pub max_components: Option<usize>,
+    /// Write what becomes of components and clusters to this file, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    pub events: Option<PathBuf>,
+    /// Write a first model of what has come to --out after this time, and again whenever the rows have doubled, until the first
+    /// minibatch is complete; the run itself goes on as without
+    #[arg(long, value_name = "TIME", requires = "out")]
+    pub first_after: Option<Span>,
+    /// Write the model of what was learned so far to --out again and again: after this time (2s, 5m, 1h) or number of rows
+    #[arg(long, value_name = "TIME|ROWS", requires = "out")]
+    pub out_every: Option<Every>,
     /// Held-out rows, kept in memory: their mean log predictive density is reported
     #[arg(long, value_name = "FILE")]
     pub test: Option<String>,

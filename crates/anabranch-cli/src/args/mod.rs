@@ -3,9 +3,11 @@
 mod cluster;
 mod clusters;
 mod engine;
+mod every;
 mod fit;
 mod input;
 mod look;
+mod merge;
 mod model;
 mod predict;
 
@@ -14,9 +16,11 @@ use clap::{Parser, Subcommand};
 pub use cluster::{ClusterArgs, LoginArgs, PullArgs, StatusArgs, StreamArgs, SubmitArgs, WorkerArgs};
 pub use clusters::ClustersArgs;
 pub use engine::{Algorithm, BoundKind, EngineArgs, OnOff, PrecisionKind, RivalArgs, ScheduleKind};
+pub use every::{Every, Span};
 pub use fit::{DemoArgs, FitArgs, OutputArgs};
 pub use input::{BadRow, InputFormat, Missing, ReadArgs, YesNo};
 pub use look::{CompletionsArgs, ExperimentArgs, ExperimentName, InspectArgs, SampleArgs, SampleFormat};
+pub use merge::MergeArgs;
 pub use model::{
     DISCOUNT, FeatureArgs, LEARNED_CONCENTRATION, LEARNED_DISCOUNT, ModelKind, PriorArgs, PriorKind,
     TopicArgs,
@@ -50,6 +54,8 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Show the clusters of a model: components that no valley of the density parts
     Clusters(ClustersArgs),
+    /// Put models together that were learned apart, from rows of their own
+    Merge(MergeArgs),
     /// Draw rows from a model
     Sample(SampleArgs),
     /// Print a completion script for a shell

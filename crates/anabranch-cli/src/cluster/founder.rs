@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use anabranch::batch::Batch;
 use anabranch::central::{BatchId, BatchSet, Central, Fold, Memory};
 use anabranch::engine::{self, BatchSource, Config};
-use anabranch::infer::Settings;
+use anabranch::infer::{PriorChoice, Settings};
 use anabranch::process::AnyProcess;
 use anabranch_cluster::{Founder, Founding, JobSpec};
 use anabranch_io::model::{Model, Provenance};
@@ -95,6 +95,8 @@ impl FirstModel {
             algorithm: "sda".into(),
             cut: Default::default(),
             between: None,
+            prior_given: self.prior.choice() == PriorChoice::Given,
+            learned_from: Vec::new(),
         };
         let first = ids.first().copied().unwrap_or(BatchId(0));
         let Ok(_) = engine::bootstrap(&central, &mut Once(Some((first, rows))), &config, &mut ());

@@ -189,6 +189,7 @@ pub(super) fn engine_config(
         bootstrap_rows: bootstrap,
         upkeep: bootstrap > 0,
         polish: None,
+        max_components: None,
     }
 }
 

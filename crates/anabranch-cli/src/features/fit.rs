@@ -7,7 +7,7 @@ use anabranch::batch::Batch;
 use anabranch::central::{Central, Memory};
 use anabranch::engine::{self, Event, Flow};
 use anabranch::family::LinearGaussian;
-use anabranch::infer::FeatureSettings;
+use anabranch::infer::{FeatureSettings, PriorChoice};
 use anabranch::posterior::FeaturePredictor;
 use anabranch::process::Beta;
 use anabranch_io::Reading;
@@ -143,6 +143,8 @@ impl Run<'_> {
             algorithm: "sda".into(),
             cut: Default::default(),
             between: None,
+            prior_given: prior == PriorChoice::Given,
+            learned_from: Vec::new(),
         };
         let central: Centre = match resumed {
             Some((model, memory, reading)) => {

@@ -12,6 +12,9 @@ use crate::failure::Failure;
 /// The file that says that a run is at work in the folder.
 const LOCK: &str = "lock";
 
+/// The state of a run whose input has ended, before it is looked after for the last time: what other rows go on from.
+pub(crate) const STREAM: &str = "stream.anabranch";
+
 /// Where and how often the state is saved. One run at a time has the folder.
 #[derive(Debug)]
 pub struct Checkpoints {
@@ -66,6 +69,11 @@ impl Checkpoints {
     /// True when it is time to save again.
     pub fn due(&self) -> bool {
         self.last.elapsed() >= self.every
+    }
+
+    /// Saves the state of the stream at its end in one step.
+    pub fn save_stream(&self, save: impl FnOnce(&Path) -> Result<(), ModelError>) -> Result<(), Failure> {
+        Ok(save(&self.file.with_file_name(STREAM))?)
     }
 
     /// Saves the state in one step.

@@ -1,6 +1,8 @@
 //! `anabranch fit`: from files or standard input to a model.
 
+mod begun;
 mod checkpoint;
+mod events;
 mod family;
 mod method;
 mod outcome;
@@ -17,14 +19,15 @@ use anabranch_io::labels::read_labels;
 use anabranch_io::model::Model;
 use anabranch_io::{ReadOptions, Schema};
 
+pub use begun::Begun;
 pub(crate) use checkpoint::Checkpoints;
 pub use family::{FamilySpec, describe};
 pub use method::Method;
 pub use outcome::Outcome;
 pub(crate) use outcome::resolution;
 pub(crate) use progress::Progress;
-pub(crate) use session::check_places;
 pub use session::{Finished, Further, Setup, run};
+pub(crate) use session::{check_out, check_places};
 pub use summary::{print_outcome, said_of_data, write_report};
 #[cfg(feature = "cluster")]
 pub use trace::Trace;
@@ -53,20 +56,36 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         ModelKind::Hdp => return topics::fit(args),
         ModelKind::Bp => return features::fit(args),
     }
+    let begun = args.from.as_deref().map(Begun::load).transpose()?;
+    let args = &begun.as_ref().map_or_else(|| args.clone(), |begun| begun.settle(args));
     let method = Method::new(args.algorithm, &args.rival, &args.engine)?;
-    let process = args.engine.process(discount(args.model, args.discount))?;
+    let process = match &begun {
+        Some(begun) => begun.model.fold.posterior().process().clone(),
+        None => args.engine.process(discount(args.model, args.discount))?,
+    };
     let spec = FamilySpec::parse(&args.family)?;
     spec.check_prior(&args.prior)?;
-    let mut options = read_options(&args.read, &spec)?;
+    let mut options = match &begun {
+        Some(Begun { model, .. }) => {
+            ReadOptions { expect: Some(model.provenance.schema.clone()), ..reading::options(&args.read)? }
+        }
+        None => read_options(&args.read, &spec)?,
+    };
     if args.algorithm == Algorithm::Sda && args.cluster.is_none() {
         options.on_missing = reading::options_with_missing(&args.read)?.on_missing;
     }
     let labels = args.labels.as_deref().map(read_labels).transpose()?;
     let source = reading::open_inputs(&args.inputs, &options)?;
-    spec.check_size(source.schema(), args.read.max_memory)?;
+    let domain = match &begun {
+        Some(begun) => begun.model.fold.posterior().family().clone(),
+        None => {
+            spec.check_size(source.schema(), args.read.max_memory)?;
+            spec.domain(source.schema())?
+        }
+    };
     let filter_of = |inputs: &[String]| -> Result<DomainFilter, Failure> {
         let names = source.schema().names().map(str::to_owned).collect();
-        Ok(DomainFilter::new(inputs, Some(spec.domain(source.schema())?), names, options.on_bad_row))
+        Ok(DomainFilter::new(inputs, Some(domain.clone()), names, options.on_bad_row))
     };
     let filter = filter_of(&args.inputs)?;
     let again = filter.clone();
@@ -105,12 +124,17 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
                 method,
                 process,
                 family: &build,
-                prior: args.prior.choice(),
+                prior: begun.as_ref().map_or_else(|| args.prior.choice(), Begun::prior),
                 test,
                 checkpoints,
                 further: Some(Further { passes: args.passes, reopen: &reopen }),
                 polish: args.polish,
+                max_components: args.max_components,
+                events: args.events.as_deref(),
+                first_after: args.first_after,
+                out_every: args.out_every,
                 resumed,
+                begun,
             };
             run(setup, &args.engine, &args.output)?
         }

@@ -1,6 +1,8 @@
 //! One run from its first row to its model: what `fit` and `demo` share.
 
 use std::fmt::Display;
+use std::path::Path;
+use std::time::Instant;
 
 use anabranch::batch::Batch;
 use anabranch::central::{Central, Entry, Memory, Section};
@@ -10,16 +12,19 @@ use anabranch::infer::{self, PriorChoice, Settings};
 use anabranch::posterior::{Posterior, Predictor};
 use anabranch::process::{AnyProcess, Bound, Parameter};
 use anabranch_io::model::{Model, Provenance};
-use anabranch_io::{Reading, Schema, Source};
+use anabranch_io::{InputRead, Reading, Schema, Source};
 
+use super::begun::Begun;
 use super::checkpoint::Checkpoints;
+use super::events::Events;
 use super::method::Method;
 use super::progress::Progress;
 use super::trace::Trace;
 use super::watch::{Counting, Evaluation, Watch, Watched};
-use crate::args::{EngineArgs, OnOff, OutputArgs};
+use crate::args::{EngineArgs, Every, OnOff, OutputArgs, Span};
 use crate::failure::{Failure, Tried};
 use crate::fit::describe;
+use crate::picture::counted;
 use crate::reading::{DomainFilter, Minibatches, RowSample};
 use crate::resources::Stopwatch;
 use crate::stop;
@@ -65,6 +70,16 @@ pub struct Setup<'a> {
     pub polish: Option<usize>,
     /// A model to go on from.
     pub resumed: Option<(Model, Memory, Reading)>,
+    /// Components at most.
+    pub max_components: Option<usize>,
+    /// When a first model of what has come is written.
+    pub first_after: Option<Span>,
+    /// How often the model is written on the way.
+    pub out_every: Option<Every>,
+    /// Where events go.
+    pub events: Option<&'a Path>,
+    /// A finished model to go on from with other rows.
+    pub begun: Option<Begun>,
 }
 
 /// A finished run.
@@ -118,7 +133,11 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         precision: args.precision.into(),
         ..Settings::default()
     };
-    let mut config = Config { polish: setup.polish, ..args.config(inference, setup.prior, bootstrap) };
+    let mut config = Config {
+        polish: setup.polish,
+        max_components: setup.max_components,
+        ..args.config(inference, setup.prior, bootstrap)
+    };
     let sample = output.report.is_some().then(|| RowSample::new(names.len(), REPORT_ROWS, args.seed));
     let domain = setup.filter.family().map(describe);
     let mut stream = Minibatches::new(setup.source, setup.filter, args.batch_size as usize, sample);
@@ -137,10 +156,22 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         algorithm: setup.method.name().into(),
         cut: Default::default(),
         between: None,
+        prior_given: setup.prior == PriorChoice::Given,
+        learned_from: Vec::new(),
     };
-    let absorbed_before = setup.resumed.as_ref().map_or(0, |(model, ..)| model.fold.absorbed().len());
-    let central = match setup.resumed {
-        Some((model, memory, reading)) => {
+    let (mut start, mut rows_before, mut skipped_before) = (0, 0, 0);
+    if let Some(begun) = &setup.begun {
+        provenance = begun.model.provenance.clone();
+        (start, rows_before, skipped_before) =
+            (begun.start(), begun.model.fold.posterior().mass() as u64, provenance.skipped_rows);
+        stream.go_on(start, provenance.learned_from.clone());
+    }
+    let earlier = setup.resumed.as_ref().map(|(model, ..)| model);
+    let earlier = earlier.or(setup.begun.as_ref().map(|begun| &begun.model));
+    let absorbed_before = earlier.map_or(0, |model| model.fold.absorbed().len());
+    let central = match (setup.resumed, setup.begun) {
+        (Some((model, memory, reading)), _) => {
+            check_same_begin(&model, &reading, &provenance, start)?;
             check_same_run(&model.provenance, &provenance)?;
             check_same_model(model.fold.posterior(), domain, &process)?;
             provenance = model.provenance;
@@ -154,10 +185,37 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
             stream.resume(model.fold.absorbed().clone(), first, reading)?;
             Central::from_fold(model.fold).with_memory(memory)
         }
-        None => {
+        (None, Some(Begun { model, memory })) => {
+            stream.check_against(model.fold.posterior().family().clone());
+            Central::from_fold(model.fold).with_memory(memory)
+        }
+        (None, None) => {
             let schema = stream.schema().clone();
-            let first =
-                stream.read_ahead(first_rows)?.ok_or_else(|| Failure::input("the input has no rows"))?;
+            let first = match (setup.first_after, &output.out) {
+                (Some(after), Some(out)) => {
+                    progress.say(&format!("waiting for the first {}", counted(first_rows as u64, "row")));
+                    let mut early = Early::new(after);
+                    stream.read_ahead_while(first_rows, |rows, schema| {
+                        if !early.is_due(rows.n_rows()) {
+                            return;
+                        }
+                        let learned = (setup.family)(rows, schema).and_then(|family| {
+                            let provenance = Provenance { schema: schema.clone(), ..provenance.clone() };
+                            Ok(early_model(rows, family, process.clone(), &config, provenance).save(out)?)
+                        });
+                        match learned {
+                            Ok(()) => progress
+                                .say(&format!("a first model, of {}", counted(rows.n_rows() as u64, "row"))),
+                            Err(Failure::Input { message, .. } | Failure::Internal { message }) => {
+                                progress.warn(&format!("no first model yet: {message}"));
+                            }
+                            Err(_) => {}
+                        }
+                    })?
+                }
+                _ => stream.read_ahead(first_rows)?,
+            };
+            let first = first.ok_or_else(|| Failure::input("the input has no rows"))?;
             if first.n_rows() == 0 {
                 return Err(Failure::input("none of the first rows lies in the domain of the family")
                     .with_hint("choose another --family"));
@@ -173,11 +231,17 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
             Central::new(family, process)
         }
     };
+    let mut events = Events::create(setup.events, provenance.cut)?;
+    let central = if events.wanted() { central.watching() } else { central };
+    events.start(watch.seconds(), &central.snapshot());
     let evaluation = Evaluation::wanted(setup.test.is_some(), output);
     let mut observer = Watch::new(&watch, trace, progress, evaluation, setup.checkpoints, provenance)
-        .after(absorbed_before)
-        .following(stream.log());
+        .after(absorbed_before, rows_before)
+        .following(stream.log())
+        .telling(events)
+        .writing(setup.out_every.zip(output.out.clone()));
     let mut first_minibatch_seconds = 0.0;
+    let mut stream_saved = Ok(());
     let (ran, fold) = match &setup.method {
         Method::Sda => {
             let mut ran = first_minibatch(&central, &mut stream, &config, bootstrap, &mut observer);
@@ -194,6 +258,9 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
                     engine::finish_while(&central, &config, &|polishing| observer.polishing(&polishing));
                 }
             };
+            if ran.is_ok() && !observer.stopped() && central.snapshot().pass() == 0 {
+                stream_saved = observer.save_stream(&central);
+            }
             finish(&ran, &observer);
             while let (true, Some(further)) =
                 (ran.is_ok() && !observer.stopped() && !stop::asked(), &setup.further)
@@ -221,11 +288,11 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         }
     };
     let (skipped, missing_cells) = (stream.skipped_rows(), stream.missing_cells());
-    let Watched { mut trace, mut provenance, checkpoints, stopped, moments } = observer.finish();
-    provenance.skipped_rows = skipped;
+    let Watched { mut trace, mut provenance, checkpoints, stopped, moments, mut events } = observer.finish();
+    provenance.skipped_rows = skipped_before + skipped;
     provenance.schema = stream.schema().clone();
     provenance.between = central.memory().between();
-    let model = finalised(Model { provenance, fold });
+    let mut model = finalised(Model { provenance, fold });
     let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
     // What was learned is kept also when the input turned out bad halfway, and what can be written is written.
     let mut tried = Tried::default();
@@ -233,9 +300,13 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         let reading = stream.log().reading(model.fold.absorbed());
         tried.note(checkpoints.save(|path| model.save_checkpoint(path, &central.memory(), &reading)));
     }
+    tried.note(stream_saved);
+    tried.note(events.end(seconds, &central));
     if tried.note(ran).is_none() {
         return tried.give_up();
     }
+    let earlier = std::mem::take(&mut model.provenance.learned_from);
+    model.provenance.learned_from = InputRead::joined(earlier, stream.log().inputs());
     if let Some(path) = &output.out {
         tried.note(model.save(path));
     }
@@ -273,6 +344,41 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     })
 }
 
+/// When the next model of a first minibatch that is not complete yet is due: after a time, and when the rows have doubled.
+struct Early {
+    after: Instant,
+    rows: usize,
+}
+
+impl Early {
+    fn new(Span(after): Span) -> Self {
+        Self { after: Instant::now() + after, rows: 1 }
+    }
+
+    fn is_due(&mut self, rows: usize) -> bool {
+        let due = rows >= self.rows && Instant::now() >= self.after;
+        if due {
+            self.rows = 2 * rows;
+        }
+        due
+    }
+}
+
+/// A model of these rows alone, as if no more came.
+fn early_model(
+    rows: &Batch,
+    family: AnyFamily,
+    process: AnyProcess,
+    config: &Config,
+    provenance: Provenance,
+) -> Model {
+    let central = Central::new(family, process);
+    let config = Config { bootstrap_rows: rows.n_rows() + 1, ..config.clone() };
+    let Ok(_) = engine::bootstrap(&central, &mut std::iter::once(rows.clone()).enumerate(), &config, &mut ());
+    engine::finish(&central, &config);
+    finalised(Model { fold: central.checkpoint(), provenance })
+}
+
 /// The first minibatch alone, where there is one to come.
 fn first_minibatch(
     central: &Central<AnyFamily, AnyProcess>,
@@ -293,16 +399,22 @@ pub(super) fn finalised(mut model: Model) -> Model {
     model
 }
 
+/// The same of one file.
+pub(crate) fn check_out(out: &Path) -> Result<(), Failure> {
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        return Err(Failure::input(format!("--out {}: no folder {}", out.display(), folder.display())));
+    }
+    match out.is_dir() {
+        true => Err(Failure::input(format!("--out {}: is a folder", out.display()))),
+        false => Ok(()),
+    }
+}
+
 /// Finds out before the work, not after it, that its result has no place to go.
 pub(crate) fn check_places(output: &OutputArgs) -> Result<(), Failure> {
     if let Some(out) = &output.out {
-        let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-            return Err(Failure::input(format!("--out {}: no folder {}", out.display(), folder.display())));
-        }
-        if out.is_dir() {
-            return Err(Failure::input(format!("--out {}: is a folder", out.display())));
-        }
+        check_out(out)?;
     }
     match &output.report {
         Some(report) if report.exists() && !report.is_dir() => {
@@ -355,6 +467,17 @@ fn same(then: Parameter, now: Parameter) -> bool {
 /// The parameter as a flag says it.
 fn shown(parameter: Parameter) -> String {
     if parameter.is_learned() { "auto".to_owned() } else { parameter.value().to_string() }
+}
+
+/// A run that goes on from a model is resumed with the same one.
+fn check_same_begin(stored: &Model, reading: &Reading, now: &Provenance, start: u64) -> Result<(), Failure> {
+    let hint = |message: &str| Err(Failure::input(message).with_hint("pass the same flags as before"));
+    match (reading.start, start) {
+        (then, now_) if then == now_ && stored.provenance.learned_from == now.learned_from => Ok(()),
+        (0, _) => hint("--from: the checkpoint is of a run that began with its first row"),
+        (_, 0) => hint("--resume: the checkpoint is of a run that went on --from a model"),
+        _ => hint("--from: the checkpoint is of a run that went on from another model"),
+    }
 }
 
 fn check_same_run(stored: &Provenance, now: &Provenance) -> Result<(), Failure> {

@@ -1,21 +1,24 @@
 //! The observer of a run: progress, trace, held-out likelihood, checkpoints, and the wish to stop.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
-use anabranch::central::Central;
+use anabranch::central::{Central, Fold};
 use anabranch::engine::{Event, Flow, Observer, Polishing};
 use anabranch::family::{AnyFamily, Conjugate};
 use anabranch::posterior::Posterior;
 use anabranch::process::AnyProcess;
-use anabranch_io::ReadLog;
 use anabranch_io::model::{Model, Provenance};
+use anabranch_io::{InputRead, ReadLog};
 
 use super::checkpoint::Checkpoints;
+use super::events::Events;
 use super::progress::Progress;
 use super::session::finalised;
 use super::trace::Trace;
-use crate::args::OutputArgs;
+use crate::args::{Every, OutputArgs, Span};
+use crate::failure::Failure;
 use crate::report::TraceRow;
 use crate::resources::Stopwatch;
 use crate::stop;
@@ -71,7 +74,19 @@ pub struct Watch<'a> {
     counting: Counting,
     minibatches: u64,
     rows: u64,
+    rows_before: u64,
     stopped: bool,
+    events: Events,
+    writing: Option<Writing>,
+}
+
+/// The model on the way: where, how often, and when or at which row the next time.
+struct Writing {
+    every: Every,
+    out: PathBuf,
+    next: Instant,
+    next_rows: u64,
+    warned: bool,
 }
 
 /// What was collected on the way.
@@ -86,6 +101,8 @@ pub struct Watched {
     pub stopped: bool,
     /// Posteriors on the way, to be evaluated.
     pub moments: Vec<Moment>,
+    /// What becomes of components.
+    pub events: Events,
 }
 
 impl<'a> Watch<'a> {
@@ -110,13 +127,65 @@ impl<'a> Watch<'a> {
             counting: Counting::Events,
             minibatches: 0,
             rows: 0,
+            rows_before: 0,
             stopped: false,
+            events: Events::default(),
+            writing: None,
         }
     }
 
-    /// Counts on from the minibatches that an earlier run absorbed.
-    pub fn after(self, minibatches: u64) -> Self {
-        Self { minibatches, ..self }
+    /// Counts on from the minibatches that an earlier run absorbed, of which so many rows are not in this input.
+    pub fn after(self, minibatches: u64, rows_before: u64) -> Self {
+        Self { minibatches, rows_before, ..self }
+    }
+
+    /// Tells what becomes of components.
+    pub fn telling(self, events: Events) -> Self {
+        Self { events, ..self }
+    }
+
+    /// Writes the model on the way.
+    pub fn writing(self, writing: Option<(Every, PathBuf)>) -> Self {
+        let rows = self.provenance.observations;
+        let writing = writing.map(|(every, out)| {
+            let (next, next_rows) = match every {
+                Every::Rows(more) => (Instant::now(), rows + more),
+                Every::Span(Span(after)) => (Instant::now() + after, 0),
+            };
+            Writing { every, out, next, next_rows, warned: false }
+        });
+        Self { writing, ..self }
+    }
+
+    /// Writes the model if it is time.
+    fn write_model(&mut self, central: &Central<AnyFamily, AnyProcess>) {
+        let rows = central.snapshot().mass() as u64;
+        let due = |writing: &&mut Writing| match writing.every {
+            Every::Rows(_) => rows >= writing.next_rows,
+            Every::Span(_) => Instant::now() >= writing.next,
+        };
+        if self.writing.as_mut().filter(due).is_none() {
+            return;
+        }
+        let model = self.model(central.checkpoint());
+        let Some(writing) = &mut self.writing else { return };
+        if let Err(error) = model.save(&writing.out)
+            && !std::mem::replace(&mut writing.warned, true)
+        {
+            self.progress.warn(&format!("the model cannot be written, the run goes on: {error}"));
+        }
+        match writing.every {
+            Every::Rows(more) => writing.next_rows = rows + more,
+            Every::Span(Span(after)) => writing.next = Instant::now() + after,
+        }
+    }
+
+    /// The model as it stands, which knows all that has been read.
+    fn model(&self, fold: Fold<AnyFamily, AnyProcess>) -> Model {
+        let mut model = finalised(Model { fold, provenance: self.provenance.clone() });
+        let earlier = std::mem::take(&mut model.provenance.learned_from);
+        model.provenance.learned_from = InputRead::joined(earlier, self.log.inputs());
+        model
     }
 
     /// What is read from now on is read here.
@@ -140,6 +209,15 @@ impl<'a> Watch<'a> {
         if stop::asked() { Flow::Stop } else { Flow::Continue }
     }
 
+    /// Saves the state of the stream, which has ended, as other rows would find it if they came now.
+    pub fn save_stream(&self, central: &Central<AnyFamily, AnyProcess>) -> Result<(), Failure> {
+        let Some(checkpoints) = &self.checkpoints else { return Ok(()) };
+        let (fold, memory) = central.state();
+        let reading = self.log.reading(fold.absorbed());
+        let model = self.model(fold);
+        checkpoints.save_stream(|path| model.save_checkpoint(path, &memory, &reading))
+    }
+
     /// Counts minibatches this way.
     pub fn counting(self, counting: Counting) -> Self {
         Self { counting, ..self }
@@ -152,8 +230,9 @@ impl<'a> Watch<'a> {
         if stopped {
             self.progress.say("stopped: what was read so far is in the model");
         }
-        let Self { trace, provenance, checkpoints, waiting, .. } = self;
-        Watched { trace, provenance, checkpoints, stopped, moments: waiting.unwrap_or_default() }
+        let Self { trace, provenance, checkpoints, waiting, events, .. } = self;
+        let moments = waiting.unwrap_or_default();
+        Watched { trace, provenance, checkpoints, stopped, moments, events }
     }
 
     /// Keeps the posterior of some minibatches, ever fewer as the run goes on.
@@ -177,7 +256,7 @@ impl<'a> Watch<'a> {
         let learned = match self.counting {
             Counting::Events => {
                 self.minibatches += 1;
-                event.mass.round() as u64
+                (event.mass.round() as u64).saturating_sub(self.rows_before)
             }
             Counting::Names => {
                 self.minibatches = event.batch.0 + 1;
@@ -188,6 +267,8 @@ impl<'a> Watch<'a> {
         self.provenance.conflicts += event.absorbed.conflicts;
         self.progress.update(learned, event.components);
         self.remember(before, central);
+        self.events.more(self.clock.seconds(), central);
+        self.write_model(central);
         self.trace.add(TraceRow {
             seconds: self.clock.seconds(),
             minibatch: self.minibatches,

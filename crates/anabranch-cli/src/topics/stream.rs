@@ -42,7 +42,7 @@ pub struct Minibatches<O> {
 impl<O: Origin> Minibatches<O> {
     pub fn new(origin: O, first: usize, size: usize) -> Self {
         let log = origin.log();
-        log.cut(Cut { first: first as u64, size: size as u64 });
+        log.cut(Cut { start: 0, first: first as u64, size: size as u64 });
         Self { origin, log, next: 0, ahead: None, absorbed: BatchSet::default() }
     }
 

@@ -24,6 +24,7 @@ fn help_of_every_command() {
         "impute",
         "inspect",
         "clusters",
+        "merge",
         "sample",
         "experiment",
         "submit",

@@ -157,7 +157,7 @@ fn standard_input_gives_the_model_of_the_file() {
     let sandbox = sandbox();
     sandbox.fit(&["rows.csv", "--out", "file"]);
     sandbox.run_with_input(&fit_args(&["-", "--out", "stdin"]), sandbox.read("rows.csv")).silent_json();
-    assert_eq!(sandbox.read("file"), sandbox.read("stdin"));
+    assert_eq!(sandbox.learned("file"), sandbox.learned("stdin"));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn two_halves_give_the_model_of_the_whole() {
     sandbox.write("second.csv", half(&lines[251..]));
     sandbox.fit(&["rows.csv", "--out", "whole"]);
     sandbox.fit(&["first.csv", "second.csv", "--out", "halves"]);
-    assert_eq!(sandbox.read("whole"), sandbox.read("halves"));
+    assert_eq!(sandbox.learned("whole"), sandbox.learned("halves"));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn columns_are_chosen_by_name_by_position_and_by_leaving_out() {
     sandbox.fit(&["two.csv", "--out", "two"]);
     for columns in ["x,y", "1,2", "-noise", "-3"] {
         sandbox.fit(&["three.csv", "--columns", columns, "--out", "chosen"]);
-        assert_eq!(sandbox.read("two"), sandbox.read("chosen"), "--columns {columns}");
+        assert_eq!(sandbox.learned("two"), sandbox.learned("chosen"), "--columns {columns}");
     }
 }
 

@@ -43,7 +43,7 @@ fn a_format_can_be_named_when_the_extension_says_nothing() {
     sandbox.write("rows.dump", table.jsonl());
     sandbox.fit(&["rows.csv", "--out", "csv"]);
     sandbox.fit(&["rows.dump", "--format", "jsonl", "--out", "named"]);
-    assert_eq!(sandbox.read("csv"), sandbox.read("named"));
+    assert_eq!(sandbox.learned("csv"), sandbox.learned("named"));
 }
 
 #[test]

@@ -7,13 +7,18 @@ mod bad_flags;
 mod bad_rows;
 mod clusters;
 mod commands;
+#[cfg(unix)]
+mod early;
+mod events;
 mod experiment;
 mod families;
 mod fit;
 mod formats;
+mod going_on;
 mod learner;
 #[cfg(target_os = "linux")]
 mod memory;
+mod merge;
 mod missing;
 mod models;
 mod output;

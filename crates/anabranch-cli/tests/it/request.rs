@@ -66,6 +66,7 @@ const TRIALS: &[Trial] = &[
     trial("bootstrap", &["--bootstrap", "30"]),
     trial("batch_size", &["--batch-size", "16"]),
     Trial { with: &["--bootstrap", "0"], ..trial("max_new", &["--max-new", "1"]) },
+    trial("max_components", &["--max-components", "1"]),
     // One thread has one order: `tests/determinism.rs` of the core.
     Trial { seen: Seen::Elsewhere, ..trial("schedule", &["--schedule", "deterministic"]) },
     trial("workers", &["--workers", "3"]),
@@ -75,11 +76,17 @@ const TRIALS: &[Trial] = &[
     trial("checkpoint_every", &["--checkpoint-every", "nan", "--checkpoint", "state"]),
     // What goes on from where: `resume.rs`.
     Trial { seen: Seen::Elsewhere, ..trial("resume", &["--resume", "--checkpoint", "state"]) },
+    // A model is needed: `going_on.rs`.
+    Trial { seen: Seen::Elsewhere, ..trial("from", &["--from", "model"]) },
     trial("test", &["--test", "held-out"]),
     trial("labels", &["--labels", "labels.csv"]),
     trial("out", &["--out", "other"]),
     trial("trace", &["--trace", "trace.csv"]),
     trial("report", &["--report", "report"]),
+    trial("events", &["--events", "events.jsonl"]),
+    // A slow stream is needed: `early.rs`.
+    Trial { seen: Seen::Elsewhere, ..trial("first_after", &["--first-after", "1s", "--out", "model"]) },
+    Trial { seen: Seen::Elsewhere, ..trial("out_every", &["--out-every", "1s", "--out", "model"]) },
     // Nearly every test reads it.
     Trial { seen: Seen::Elsewhere, ..trial("json", &["--json"]) },
     // Progress is shown after seconds.

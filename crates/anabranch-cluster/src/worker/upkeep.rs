@@ -220,6 +220,8 @@ mod tests {
             algorithm: "sda".into(),
             cut: Default::default(),
             between: None,
+            prior_given: false,
+            learned_from: Vec::new(),
         };
         let mut replica = Replica::new();
         let model = Model { fold: central.checkpoint(), provenance };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anabranch::batch::Batch;
-use anabranch::central::{Aside, BatchSet, Fold, Memory, SAMPLE_ROWS};
+use anabranch::central::{Aside, BatchSet, Behind, Fold, Memory, SAMPLE_ROWS};
 use anabranch::family::Conjugate;
 use anabranch::identify::ComponentId;
 use anabranch::posterior::{Component, Evidence, Familiarity, Layers, Parts, Posterior, Tail};
@@ -11,8 +11,8 @@ use anabranch::process::{LabelStatistics, Process};
 use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView};
 
 use super::{
-    AsideHeader, FORMAT_VERSION, Header, ModelFault, StoredFamily, StoredModel, StoredProcess, checksum,
-    tensor,
+    AsideHeader, BehindHeader, FORMAT_VERSION, Header, ModelFault, StoredFamily, StoredModel, StoredProcess,
+    checksum, tensor,
 };
 use crate::seen::Reading;
 
@@ -108,7 +108,13 @@ pub(super) fn decode<F: StoredFamily, P: StoredProcess>(
         tail: header.tail,
     };
     let fold = intact.fold(header.family, header.process, position)?;
-    let memory = memory.with_tended(header.tended).with_between(header.provenance.between);
+    let behind = match header.behind {
+        None => Behind::Nothing,
+        Some(BehindHeader::Model) => Behind::Model,
+        Some(BehindHeader::SetAside) => Behind::SetAside,
+    };
+    let memory =
+        memory.with_tended(header.tended).with_between(header.provenance.between).with_behind(behind);
     let reading = header.reading.unwrap_or_default();
     Ok((StoredModel { fold, provenance: header.provenance }, memory, reading))
 }

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use anabranch::central::{Aside, Fold, Memory};
+use anabranch::central::{Aside, Behind, Fold, Memory};
 use anabranch::family::Conjugate;
 use anabranch::posterior::Evidence;
 use anabranch::process::{LabelStatistics, Process};
@@ -17,8 +17,8 @@ use safetensors::tensor::{Dtype, TensorInfo};
 use serde_json::json;
 
 use super::{
-    AsideHeader, FORMAT_VERSION, Header, Provenance, StoredFamily, StoredModel, StoredProcess, checksum,
-    tensor,
+    AsideHeader, BehindHeader, FORMAT_VERSION, Header, Provenance, StoredFamily, StoredModel, StoredProcess,
+    checksum, tensor,
 };
 use crate::seen::Reading;
 
@@ -57,6 +57,11 @@ pub(super) fn encode<F: StoredFamily, P: StoredProcess>(
             ..model.provenance.clone()
         },
         tended: memory.and_then(Memory::tended),
+        behind: memory.and_then(|memory| match memory.behind() {
+            Behind::Nothing => None,
+            Behind::Model => Some(BehindHeader::Model),
+            Behind::SetAside => Some(BehindHeader::SetAside),
+        }),
         reading: reading.cloned(),
     };
     let header = serde_json::to_string(&header).expect("a header holds only text, numbers and lists");

@@ -10,9 +10,10 @@ mod topics;
 
 use std::path::{Path, PathBuf};
 
-use anabranch::central::{Fold, Memory};
+use anabranch::central::{BatchId, Behind, Fold, Memory};
 use anabranch::clusters::Cut;
-use anabranch::family::AnyFamily;
+use anabranch::engine::minibatch_rng;
+use anabranch::family::{AnyFamily, Family};
 use anabranch::infer::Between;
 use anabranch::posterior::{Familiarity, RestoreError, Tail};
 use anabranch::process::AnyProcess;
@@ -24,7 +25,7 @@ pub use topics::{TopicModel, TopicProvenance};
 
 use crate::output::replace_file;
 use crate::schema::Schema;
-use crate::seen::Reading;
+use crate::seen::{InputRead, Reading};
 
 /// The version of the format that this program writes; it reads this one and older ones.
 pub const FORMAT_VERSION: u32 = 1;
@@ -69,6 +70,12 @@ pub struct Provenance {
     /// Between how many components the data cannot tell, where that was found out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between: Option<Between>,
+    /// Whether the prior was given, and is not estimated again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prior_given: bool,
+    /// What it was learned from, where it says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub learned_from: Vec<InputRead>,
 }
 
 /// A file says how clusters are cut where that is not as usual: older programs know no other way.
@@ -196,6 +203,27 @@ impl<F: StoredFamily, P: StoredProcess> StoredModel<F, P> {
     }
 }
 
+impl<F: StoredFamily + Family, P: StoredProcess> StoredModel<F, P> {
+    /// The model as a run goes on from it with other rows, and what that run remembers: what the run that made it
+    /// remembered, or rows drawn from the model where it does not say.
+    pub fn going_on(self, memory: Memory) -> (Self, Memory) {
+        let Self { fold, mut provenance } = self;
+        let remembers = memory.sample().len() > 0;
+        let memory = if remembers {
+            memory
+        } else {
+            let mut rng = minibatch_rng(provenance.seed, BatchId(fold.absorbed().next()));
+            Memory::drawn_from(fold.posterior(), &mut rng)
+        };
+        // Rows that come now are new: no pass over earlier ones goes on.
+        let (aside, familiarity) = (fold.aside(), fold.posterior().familiarity());
+        provenance.between = None;
+        let unfinished = memory.first().is_some();
+        let memory = if unfinished { memory } else { memory.with_behind(Behind::Model) };
+        (Self { fold: fold.within(0, aside, familiarity), provenance }, memory)
+    }
+}
+
 /// What is wrong with the bytes of a model, before a path is known.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[non_exhaustive]
@@ -256,9 +284,20 @@ struct Header<F, P> {
     /// Lines of growth at which the model has been looked after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tended: Option<u32>,
+    /// What the first rows came behind, where that is a model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    behind: Option<BehindHeader>,
     /// Where a run that goes on finds its rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reading: Option<Reading>,
+}
+
+/// Whether what the model said is set aside while the first rows behind it are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum BehindHeader {
+    Model,
+    SetAside,
 }
 
 /// Evidence that is to be replaced, when there is some.

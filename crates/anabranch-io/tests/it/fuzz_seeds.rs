@@ -217,6 +217,8 @@ pub(crate) fn model(family: AnyFamily, rows: &Batch) -> Model {
         algorithm: "sda".to_owned(),
         cut: Default::default(),
         between: None,
+        prior_given: false,
+        learned_from: Vec::new(),
     };
     Model { fold: central.checkpoint(), provenance }
 }

@@ -68,6 +68,8 @@ fn provenance() -> Provenance {
         algorithm: "sda".to_owned(),
         cut: Default::default(),
         between: None,
+        prior_given: false,
+        learned_from: Vec::new(),
     }
 }
 
@@ -358,7 +360,7 @@ fn a_checkpoint_keeps_what_was_read_and_when_the_model_was_looked_after() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state");
     let input = anabranch_io::InputRead { name: "größe.csv".into(), rows: 35, head_rows: 32, head: 7 };
-    let reading = anabranch_io::Reading { inputs: vec![input], sizes: BTreeMap::from([(3, 5)]) };
+    let reading = anabranch_io::Reading { inputs: vec![input], sizes: BTreeMap::from([(3, 5)]), start: 9 };
     let sample = vec![(1, vec![0.5, 1.0]), (9, vec![0.0, 2.0])];
     let memory = Memory::restore(sample, None).with_tended(Some(4)).with_sample_weights(vec![0.25, 3.0]);
     let model = intricate();

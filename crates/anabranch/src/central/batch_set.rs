@@ -3,6 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Ids from here on are names that do not count up, as several sources of one stream give them.
+const NAMES: u64 = 1 << 61;
+
 /// The name of a minibatch, given by whoever cuts the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BatchId(pub u64);
@@ -49,6 +52,28 @@ impl BatchSet {
     /// True when there is no id.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
+    }
+
+    /// The first id behind all that count from 0 up; ids from 2⁶¹ on are names of another kind.
+    pub fn next(&self) -> u64 {
+        self.runs.iter().rev().find(|(first, _)| *first < NAMES).map_or(0, |(_, last)| last.saturating_add(1))
+    }
+
+    /// Adds so many ids behind all that count up.
+    pub(crate) fn insert_behind(&mut self, count: u64) {
+        let Some(more) = count.checked_sub(1) else { return };
+        let first = self.next();
+        let at = self.runs.partition_point(|(other, _)| *other < NAMES);
+        match self.runs.get_mut(at.wrapping_sub(1)) {
+            Some((_, last)) => *last += count,
+            None => self.runs.insert(at, (first, first + more)),
+        }
+    }
+
+    /// The ids from this one on that count up.
+    pub fn since(&self, start: u64) -> Self {
+        let counted = self.runs.iter().filter(|(first, last)| *last >= start && *first < NAMES);
+        Self { runs: counted.map(|(first, last)| ((*first).max(start), *last)).collect() }
     }
 
     /// Adds an id; false when it was there already.
@@ -101,6 +126,23 @@ mod tests {
         let mut set = BatchSet::default();
         assert!(set.insert(BatchId(u64::MAX)) && set.insert(BatchId(0)));
         assert!(!set.insert(BatchId(u64::MAX)));
+    }
+
+    #[test]
+    fn what_goes_on_is_counted_behind_all_that_was_counted() {
+        assert_eq!(BatchSet::default().next(), 0);
+        let set = BatchSet::from_runs(vec![(0, 4), (9, 12), (NAMES + 7, NAMES + 9)]).unwrap();
+        assert_eq!(set.next(), 13);
+        assert_eq!(set.since(10).runs(), [(10, 12)]);
+        assert!(set.since(13).is_empty());
+        let mut grown = set.clone();
+        grown.insert_behind(3);
+        grown.insert_behind(0);
+        assert_eq!(grown.runs(), [(0, 4), (9, 15), (NAMES + 7, NAMES + 9)]);
+        let mut named = set.since(13);
+        named.insert(BatchId(NAMES + 7));
+        named.insert_behind(2);
+        assert_eq!(named.runs(), [(0, 1), (NAMES + 7, NAMES + 7)]);
     }
 
     #[test]

@@ -43,6 +43,9 @@ pub enum Entry<F, P> {
     },
     /// All evidence so far is set aside: it counts until a [`Entry::Replace`] brings what the same rows say later.
     SetAside,
+    /// What came since the last [`Entry::SetAside`] is set aside, and what was set aside then stays. Void when a part of that
+    /// has been replaced.
+    Exchange,
     /// The rows that were set aside were learned from again, all at once, with a better posterior.
     Replace {
         /// Weight of the rows: the weight that was set aside.
@@ -175,10 +178,10 @@ pub enum Void {
 /// The central posterior as the fold of the journal so far.
 #[derive(Clone, Debug)]
 pub struct Fold<F, P> {
-    posterior: Posterior<F, P>,
-    absorbed: BatchSet,
-    last_birth: u64,
-    next_id: u64,
+    pub(super) posterior: Posterior<F, P>,
+    pub(super) absorbed: BatchSet,
+    pub(super) last_birth: u64,
+    pub(super) next_id: u64,
     aside: Option<Aside>,
 }
 
@@ -268,6 +271,7 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
                 self.set_aside();
                 Ok(())
             }
+            Entry::Exchange => self.exchange(),
             Entry::Replace { mass, evidence } => self.replace(*mass, evidence),
             Entry::Pass => {
                 self.set_aside();
@@ -362,7 +366,7 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         self.posterior.position(self.posterior.resolve(id))
     }
 
-    fn add(&mut self, id: ComponentId, evidence: &Evidence) {
+    pub(super) fn add(&mut self, id: ComponentId, evidence: &Evidence) {
         let ix = self.living(id).expect("check() has found every component");
         let grown = self.posterior.components[ix].with_more(evidence);
         self.posterior.components[ix] = Arc::new(grown);
@@ -452,6 +456,20 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         let mass = self.posterior.mass;
         self.aside = (mass > 0.0).then_some(Aside { mass, share: 1.0 });
         self.posterior.version += 1;
+    }
+
+    fn exchange(&mut self) -> Result<(), Void> {
+        let Some(Aside { mass, share: 1.0 }) = self.aside else {
+            let aside = self.aside.map_or(0.0, |aside| aside.mass * aside.share);
+            return Err(Void::NotAside { aside, found: self.posterior.mass });
+        };
+        for component in &mut self.posterior.components {
+            *component = Arc::new(component.exchanged());
+        }
+        let since = self.posterior.mass - mass;
+        self.aside = (since > 0.0).then_some(Aside { mass: since, share: 1.0 });
+        self.posterior.version += 1;
+        Ok(())
     }
 
     fn replace(&mut self, mass: f64, evidence: &[(ComponentId, Evidence)]) -> Result<(), Void> {

@@ -5,9 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rand::RngExt;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
 use super::BatchId;
 use crate::batch::{Batch, Minibatch};
+use crate::family::Family;
 use crate::infer::Between;
+use crate::posterior::Posterior;
+use crate::process::Process;
 
 /// The name of the first minibatch of a stream whose first rows are kept; a stream that names it otherwise has no later rows.
 const FIRST: BatchId = BatchId(0);
@@ -23,11 +29,61 @@ pub struct Memory<B: Minibatch = Batch> {
     /// Lines of growth at which the model has been looked after; `None` when nobody has counted them.
     tended: Option<u32>,
     between: Option<Between>,
+    behind: Behind,
+}
+
+/// Whether the first rows that are kept came behind a model whose rows are gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Behind {
+    /// They are the first of all, or have been set aside.
+    #[default]
+    Nothing,
+    /// They will, when the first of them comes.
+    Model,
+    /// They did: what the model says is set aside until they are complete.
+    SetAside,
 }
 
 impl<B: Minibatch> Default for Memory<B> {
     fn default() -> Self {
-        Self { sample: Sample { rows: BTreeMap::new() }, first: None, tended: None, between: None }
+        Self {
+            sample: Sample { rows: BTreeMap::new() },
+            first: None,
+            tended: None,
+            between: None,
+            behind: Behind::Nothing,
+        }
+    }
+}
+
+impl Memory {
+    /// What a run that has learned this posterior could remember. Its rows are gone: rows that are drawn from the components
+    /// stand for them, with keys as rows of the stream would have.
+    pub fn drawn_from<F: Family, P: Process>(
+        posterior: &Posterior<F, P>,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Self {
+        let components = posterior.components();
+        let counts = components.iter().map(|component| component.evidence().labels.expected_count.max(0.0));
+        let counts: Vec<f64> = counts.collect();
+        let mass: f64 = counts.iter().sum();
+        let mut row = vec![0.0; posterior.family().dimensions()];
+        let (mut rows, mut variate) = (BTreeMap::new(), 0.0);
+        for drawn in 0..(mass.round() as usize).min(SAMPLE_ROWS) {
+            let mut left = rng.random::<f64>() * mass;
+            let chosen = counts.iter().position(|count| {
+                left -= count;
+                left < 0.0
+            });
+            let Some(component) = chosen.or(components.len().checked_sub(1)) else { break };
+            posterior.family().sample(&components[component].evidence().stats, rng, &mut row);
+            // The smallest of as many variates as there are rows, one after another.
+            variate += -(1.0 - rng.random::<f64>()).ln() / (mass - drawn as f64).max(1.0);
+            if row.iter().all(|value| value.is_finite()) {
+                rows.insert(variate.to_bits(), (row.clone(), 1.0));
+            }
+        }
+        Self { sample: Sample { rows }, ..Self::default() }
     }
 }
 
@@ -35,7 +91,21 @@ impl<B: Minibatch> Memory<B> {
     /// Goes on from a stored sample and first minibatch.
     pub fn restore(sample: Vec<(u64, B::Row)>, first: Option<B>) -> Self {
         let rows = sample.into_iter().map(|(key, row)| (key, (row, 1.0))).collect();
-        Self { sample: Sample { rows }, first, tended: None, between: None }
+        Self { sample: Sample { rows }, first, ..Self::default() }
+    }
+
+    /// Whether the first rows came behind a model.
+    pub fn behind(&self) -> Behind {
+        self.behind
+    }
+
+    /// The same, whose first rows come behind a model or not.
+    pub fn with_behind(self, behind: Behind) -> Self {
+        Self { behind, ..self }
+    }
+
+    pub(crate) fn set_behind(&mut self, behind: Behind) {
+        self.behind = behind;
     }
 
     /// The same, of a model that has been looked after at so many lines of its growth.

@@ -6,8 +6,10 @@
 
 mod admission;
 mod batch_set;
+mod change;
 mod journal;
 mod memory;
+mod merge;
 mod rounds;
 mod section;
 
@@ -17,9 +19,11 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 
 pub use batch_set::{BatchId, BatchSet};
+pub use change::{Change, What};
 pub(crate) use journal::ROUNDING;
 pub use journal::{Absorb, Aside, Entry, Fold, Part, Void};
-pub use memory::{Memory, SAMPLE_ROWS};
+pub use memory::{Behind, Memory, SAMPLE_ROWS};
+pub use merge::Joined;
 pub(crate) use rounds::{End, Flight, Rounds};
 pub use section::Section;
 
@@ -57,6 +61,8 @@ pub struct Central<F, P, B: Minibatch = Batch> {
     rounds: Mutex<Option<Rounds<F, P>>>,
     /// What was appended since, where somebody keeps the same journal elsewhere.
     recorded: Option<Mutex<Vec<Entry<F, P>>>>,
+    /// What became of components since, where somebody wants to know.
+    changes: Option<Mutex<Vec<Change>>>,
 }
 
 impl<F: Conjugate, P: Process> Central<F, P> {
@@ -76,6 +82,7 @@ impl<F: Conjugate, P: Process> Central<F, P> {
             section: section::Clock::default(),
             rounds: Mutex::new(None),
             recorded: None,
+            changes: None,
         }
     }
 }
@@ -91,6 +98,7 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
             section: self.section,
             rounds: self.rounds,
             recorded: self.recorded,
+            changes: self.changes,
         }
     }
 
@@ -105,6 +113,28 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
         let recorded =
             self.recorded.as_ref().map(|recorded| recorded.lock().expect("no holder of this lock panics"));
         recorded.map(|mut recorded| std::mem::take(&mut *recorded)).unwrap_or_default()
+    }
+
+    /// The same posterior, which from now on notes what becomes of components.
+    pub fn watching(mut self) -> Self {
+        self.changes = Some(Mutex::default());
+        self
+    }
+
+    /// What has become of components since [`Central::watching`] or the last call, in the order of the journal.
+    pub fn take_changes(&self) -> Vec<Change> {
+        let changes =
+            self.changes.as_ref().map(|changes| changes.lock().expect("no holder of this lock panics"));
+        changes.map(|mut changes| std::mem::take(&mut *changes)).unwrap_or_default()
+    }
+
+    /// Notes what no entry says.
+    pub(crate) fn note(&self, what: What) {
+        if let Some(changes) = &self.changes {
+            let now = self.snapshot();
+            let change = Change { what, version: now.version(), rows: now.mass() };
+            changes.lock().expect("no holder of this lock panics").push(change);
+        }
     }
 
     /// The fold so far with the rows remembered so far: what a run can go on from.
@@ -159,7 +189,13 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
         let asked = Instant::now();
         let mut fold = self.fold.lock().expect("no holder of this lock panics");
         let entered = Instant::now();
+        let before =
+            self.changes.as_ref().map(|changes| (changes, self.snapshot.load_full(), fold.next_id()));
         let old = fold.apply(entry).map(|()| {
+            if let Some((changes, before, next_id)) = before {
+                let found = change::of(entry, &before, next_id, &fold);
+                changes.lock().expect("no holder of this lock panics").extend(found);
+            }
             if let Some(recorded) = &self.recorded {
                 recorded.lock().expect("no holder of this lock panics").push(entry.clone());
             }
@@ -218,12 +254,16 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
             return self.join(batch, increment, identification);
         }
         self.remembered(|memory| {
+            if memory.behind() == Behind::Model {
+                self.append(&Entry::SetAside)?;
+                memory.set_behind(Behind::SetAside);
+            }
             let keeps = self.holds_first_rows_alone(memory);
             let outcome = self.join(batch, increment, identification)?;
             if keeps && outcome.counted {
                 memory.keep(rows.clone());
                 if memory.first().is_some_and(|first| first.n_rows() >= most) {
-                    self.append(&Entry::SetAside)?;
+                    self.set_aside(memory)?;
                 }
             }
             Ok(outcome)
@@ -234,16 +274,39 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
     pub(crate) fn set_first_aside(&self) {
         self.remembered(|memory| {
             if memory.first().is_some() && self.holds_first_rows_alone(memory) {
-                self.append(&Entry::SetAside).expect("setting aside is never void");
+                self.set_aside(memory).expect("nothing of what was set aside has been replaced");
             }
         });
     }
 
-    /// Whether the posterior has seen the first rows that are kept and no others, and they have not been set aside.
+    /// Sets aside what the first rows have taught, and nothing else.
+    fn set_aside(&self, memory: &mut Memory<B>) -> Result<(), Void> {
+        match memory.behind() {
+            Behind::SetAside => {
+                memory.set_behind(Behind::Nothing);
+                self.append(&Entry::Exchange)
+            }
+            Behind::Nothing | Behind::Model => self.append(&Entry::SetAside),
+        }
+    }
+
+    /// Whether the first rows behind a model are still to be kept.
+    pub(crate) fn keeps_behind(&self) -> bool {
+        self.remembered(|memory| memory.behind() != Behind::Nothing)
+    }
+
+    /// Whether the posterior has seen the first rows that are kept and no others, but for those of a model before them, and
+    /// they have not been set aside.
     fn holds_first_rows_alone(&self, memory: &Memory<B>) -> bool {
         let fold = self.fold.lock().expect("no holder of this lock panics");
         let (seen, kept) = (fold.posterior().mass(), memory.first().map_or(0.0, Minibatch::mass));
-        fold.aside().is_none() && fold.posterior().pass() == 0 && (seen - kept).abs() <= ROUNDING * seen
+        let before = match (memory.behind(), fold.aside()) {
+            (Behind::Model, _) => return memory.first().is_none(),
+            (Behind::SetAside, Some(Aside { mass, share: 1.0 })) => mass,
+            (Behind::Nothing, None) => 0.0,
+            _ => return false,
+        };
+        fold.posterior().pass() == 0 && (seen - before - kept).abs() <= ROUNDING * seen
     }
 
     /// Absorbs an increment that was learned from this posterior in this process.

@@ -50,6 +50,7 @@ where
     }
     let absorbed = central.join(id, learned.increment, config.identification);
     let absorbed = absorbed.expect(super::OWN_INCREMENT);
+    super::limit::keep_within(central, config);
     super::upkeep::learn_process(central);
     super::upkeep::count_lines(central);
     if let Some(first) = first {

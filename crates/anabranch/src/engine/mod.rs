@@ -9,6 +9,7 @@
 
 mod bootstrap;
 mod free;
+mod limit;
 mod observer;
 mod turnstile;
 mod upkeep;
@@ -69,6 +70,8 @@ pub struct Config<I = Settings> {
     /// Rows that are kept and polished at the end: learned from again and again until the model settles. Without, the rows
     /// of the first minibatch are looked at again.
     pub polish: Option<usize>,
+    /// Components at most: the closest are merged when there are more.
+    pub max_components: Option<usize>,
 }
 
 /// Logical workers, unless told: the same on every machine, so that the seed alone fixes the result, and twice the threads
@@ -99,6 +102,7 @@ impl<I> Config<I> {
             bootstrap_rows: BOOTSTRAP_ROWS,
             upkeep: true,
             polish: None,
+            max_components: None,
         }
     }
 
@@ -253,12 +257,15 @@ impl<F: Conjugate, P: Process, I: Inference<F, P>> Shared<'_, F, P, I> {
     fn absorb(&self, job: Job<I::Batch>, increment: Increment, events: &Sender<Event>) {
         self.central.remember(job.id, &job.batch);
         let identification = self.config.identification;
-        let outcome = match self.config.polished_rows() {
+        let behind =
+            || (self.config.upkeep && self.central.keeps_behind()).then_some(self.config.bootstrap_rows);
+        let outcome = match self.config.polished_rows().or_else(behind) {
             Some(most) => self.central.join_and_keep(job.id, &job.batch, increment, identification, most),
             None => self.central.join(job.id, increment, identification),
         };
         let outcome = outcome.expect(OWN_INCREMENT);
         self.upkeep.after(self.central, self.config);
+        self.upkeep.limit(self.central, self.config);
         let event = Event::after(job.id, &job.batch, &self.central.snapshot(), outcome);
         // The observer outlives the workers unless it panicked, and then the scope passes that on.
         let _ = events.send(event);

@@ -6,7 +6,7 @@
 
 use std::sync::Mutex;
 
-use super::{Config, Flow, Schedule, minibatch_rng};
+use super::{Config, Flow, Schedule, limit, minibatch_rng};
 use crate::batch::Minibatch;
 use crate::central::{BatchId, Central, Entry, Fold, ROUNDING};
 use crate::family::Conjugate;
@@ -62,6 +62,21 @@ impl Upkeep {
                 let threads = if config.schedule == Schedule::Free { 1 } else { config.threads };
                 central.tend_at(lines, || parallel::on(threads, || tend(central, config)));
             }
+        }
+    }
+}
+
+impl Upkeep {
+    /// Merges the closest components while there are too many.
+    pub(super) fn limit<F: Conjugate, P: Process, I: Inference<F, P>>(
+        &self,
+        central: &Central<F, P, I::Batch>,
+        config: &Config<I>,
+    ) {
+        if config.max_components.is_some_and(|most| central.snapshot().components().len() > most) {
+            // Whoever panicked while he looked after the model left it whole.
+            let _turn = self.busy.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            limit::keep_within(central, config);
         }
     }
 }
@@ -150,6 +165,7 @@ pub fn finish_while<F: Conjugate, P: Process, I: Inference<F, P>>(
         if !replace_first(central, config, going_on) {
             merge(&central.snapshot(), central, config, 1.0);
         }
+        limit::keep_within(central, config);
         estimate_prior(&central.snapshot(), central, config);
         learn_process(central);
     });

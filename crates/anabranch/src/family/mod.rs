@@ -29,6 +29,7 @@ mod panel;
 mod poisson;
 mod product;
 mod profile;
+mod reframe;
 mod spherical;
 mod student_t;
 mod topic;
@@ -47,6 +48,7 @@ pub use natural::DrawNatural;
 pub use normal_inverse_wishart::NormalInverseWishart;
 pub use poisson::Poisson;
 pub use product::{Block, Product};
+pub use reframe::OtherFamily;
 pub use spherical::{Spherical, SphericalPrior};
 pub use topic::Topic;
 

@@ -241,6 +241,14 @@ impl Component {
         Self::layered(self.id, self.born, Layers { lasting, passing }, 1.0)
     }
 
+    /// What was to be replaced stays, and what stayed is to be replaced.
+    pub(crate) fn exchanged(&self) -> Self {
+        let nothing = || Evidence::empty(self.lasting.stats.len());
+        let lasting = self.passing.as_ref().map_or_else(nothing, |passing| (*passing.evidence).clone());
+        let layers = Layers { lasting, passing: self.lasting.clone() };
+        Self::layered(self.id, self.born, layers, 1.0)
+    }
+
     /// The component when only this share of what is to be replaced still counts; at 0 it is gone.
     pub(crate) fn with_share(&self, share: f64) -> Self {
         let mut component = self.under_new_prior();

@@ -30,6 +30,11 @@ impl Familiarity {
         (self.mass > 0.0).then(|| self.total / self.mass)
     }
 
+    /// What it is of the minibatches of both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self { total: self.total + other.total, mass: self.mass + other.mass }
+    }
+
     /// What it is after one more minibatch. Finite whatever the numbers are, if they are finite.
     pub(crate) fn after(self, median: f64, mass: f64) -> Self {
         let median = self.usual().map_or(median, |usual| median.clamp(usual - FARTHEST, usual + FARTHEST));

@@ -208,6 +208,15 @@ impl Tail {
         all.newer = sum(&all.newer, densities.iter().map(|(place, weight)| (*place, f64::from(*weight))));
     }
 
+    /// Takes in what the rows of another stream have told.
+    pub(crate) fn join(&mut self, other: &Self) {
+        self.table = Arc::default();
+        let (all, theirs) = (Arc::make_mut(&mut self.doublings), &other.doublings);
+        all.doubling = all.doubling.max(theirs.doubling);
+        all.older = sum(&all.older, theirs.older.iter().copied());
+        all.newer = sum(&all.newer, theirs.newer.iter().copied());
+    }
+
     /// False for numbers that no rows have told.
     pub fn is_possible(&self) -> bool {
         let possible = |part: &[(i32, f64)]| {

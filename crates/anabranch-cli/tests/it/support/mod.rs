@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use anabranch_io::model::Model;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -37,6 +38,13 @@ impl Sandbox {
 
     pub(crate) fn read(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// A model without the names of the files that it was learned from.
+    pub(crate) fn learned(&self, name: &str) -> Vec<u8> {
+        let mut model = Model::from_bytes(&self.read(name)).unwrap();
+        model.provenance.learned_from.clear();
+        model.to_bytes()
     }
 
     pub(crate) fn text(&self, name: &str) -> String {

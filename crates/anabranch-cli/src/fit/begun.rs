@@ -1,0 +1,70 @@
+//! `fit --from`: a model that a run goes on from.
+
+use std::path::Path;
+
+use anabranch::central::Memory;
+use anabranch::infer::PriorChoice;
+use anabranch_io::model::{Model, model_name};
+
+use super::checkpoint::STREAM;
+use crate::args::FitArgs;
+use crate::failure::Failure;
+use crate::{features, topics};
+
+/// The algorithm whose models go on.
+const ALGORITHM: &str = "sda";
+
+/// A finished model, and what a run that goes on from it remembers.
+#[derive(Clone, Debug)]
+pub struct Begun {
+    /// The model.
+    pub model: Model,
+    /// Rows that stand for those that it has learned from.
+    pub memory: Memory,
+}
+
+impl Begun {
+    /// Reads a model that can go on, or the state of a stream in the folder of its checkpoints.
+    pub fn load(path: &Path) -> Result<Self, Failure> {
+        let stream = path.join(STREAM);
+        let path = if path.is_dir() { stream.as_path() } else { path };
+        let shown = path.display();
+        let kind = model_name(path)?;
+        if kind == topics::NAME || kind == features::NAME {
+            return Err(Failure::input(format!(
+                "--from belongs to --model dp or py; {shown} is of --model {kind}"
+            )));
+        }
+        let (model, memory, _) = Model::load_checkpoint(path)?;
+        let algorithm = &model.provenance.algorithm;
+        if algorithm != ALGORITHM {
+            return Err(Failure::input(format!(
+                "--from belongs to --algorithm {ALGORITHM}; {shown} was fitted by {algorithm}"
+            )));
+        }
+        let (model, memory) = model.going_on(memory);
+        Ok(Self { model, memory })
+    }
+
+    /// The first minibatch of the run.
+    pub fn start(&self) -> u64 {
+        self.model.fold.absorbed().next()
+    }
+
+    /// Whether the prior stays as it was given.
+    pub fn prior(&self) -> PriorChoice {
+        if self.model.provenance.prior_given { PriorChoice::Given } else { PriorChoice::Estimated }
+    }
+
+    /// The flags of a run with the settings of the model.
+    pub fn settle(&self, args: &FitArgs) -> FitArgs {
+        let mut args = args.clone();
+        let provenance = &self.model.provenance;
+        let rows = |rows: u64| u32::try_from(rows).unwrap_or(u32::MAX).max(1);
+        args.engine.seed = provenance.seed;
+        args.engine.batch_size = rows(provenance.batch_size);
+        args.engine.bootstrap = Some(rows(provenance.bootstrap_rows));
+        args.engine.alpha = self.model.fold.posterior().process().concentration();
+        args
+    }
+}
