@@ -25,7 +25,7 @@ use self::ascent::Ascent;
 use self::corpus::Corpus;
 use self::judges::Judges;
 use self::walk::{Mode, Walk};
-use super::path::{self, Objective};
+use super::path::{self, Bench, Objective};
 use super::upkeep::Merges;
 use super::{Bootstrap, Increment, Inference, Look, Outlook, PriorChoice};
 use crate::documents::Documents;
@@ -145,7 +145,17 @@ impl TopicSettings {
             let novel = self.novel(&ascent);
             let seeds = (novel.len() / self.documents_per_seed.max(1)).min(self.max_new);
             if seeds > 0 {
+                let without = ascent.clone();
                 self.seed(&mut ascent, &novel, seeds, rng);
+                self.climb(&mut ascent, self.sweeps);
+                self.empty(&mut ascent);
+                let judges = Judges::of_learned(&select(batch, &novel), &corpus, 1.0);
+                let (gain, error) = judges.difference(&judges.scores(&ascent), &judges.scores(&without));
+                if judges.len() == 0 || gain > error {
+                    return ascent.export(self.least_words);
+                }
+                // The documents that asked for new topics are no better off with them.
+                ascent = without;
             }
         }
         self.climb(&mut ascent, self.sweeps);
