@@ -23,6 +23,12 @@ ROOT = Path(__file__).resolve().parent.parent
 CORPORA = {"bbc": 325, "news20": 2775}
 WORKERS = [1, 2, 4, 8, 16, 32, 64]
 SMALLEST = 1e-12
+# Planted topics: how many there are, and in how many documents.
+PLANTED = {"disjoint": "words of their own", "dirichlet": "Dirichlet(0.05) over 1,000 words", "overlap": "the same over 500 words, 30 % of them common words"}
+NUMBERS = [1, 3, 5, 10, 20, 50]
+SIZES = [300, 1000, 5000]
+DRAWS = 2
+LARGE = 0.01
 
 
 def load(folder: Path, name: str) -> sparse.csr_matrix:
@@ -214,6 +220,67 @@ def identification(binary: Path, folder: Path) -> dict:
     return found
 
 
+def draw(kind: str, k: int, n: int, rng: np.random.Generator) -> sparse.csr_matrix:
+    """Documents of about 80 words of `k` topics."""
+    n_words = {"disjoint": 20 * max(k, 5), "dirichlet": 1000, "overlap": 500}[kind]
+    if kind == "disjoint":
+        topics = np.repeat(np.eye(k), n_words // k, axis=1) * k / n_words
+    else:
+        topics = rng.dirichlet(np.full(n_words, 0.05), size=k)
+    if kind == "overlap":
+        common = 1 / (np.arange(n_words) + 3)
+        topics = 0.7 * topics + 0.3 * common / common.sum()
+    shares = rng.dirichlet(np.full(k, min(0.3, 2.7 / k)), size=n)
+    lengths = np.maximum(rng.poisson(80, size=n), 5)
+    chances = shares @ topics
+    chances /= chances.sum(axis=1, keepdims=True)
+    return sparse.csr_matrix(np.array([rng.multinomial(*pair) for pair in zip(lengths, chances)], dtype=float))
+
+
+def planted(binary: Path, work: Path) -> list[dict]:
+    """Topics with a hundredth of the words, next to the true number."""
+    import tomotopy as tp
+
+    folder = work / "planted"
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for kind in PLANTED:
+        for k in NUMBERS:
+            found: dict[str, list[int]] = {"1 worker": [], "16 workers": [], "tomotopy HDPModel": []}
+            for n in SIZES:
+                for seed in range(DRAWS):
+                    corpus = draw(kind, k, n, np.random.default_rng([seed, k, n]))
+                    sparse.save_npz(folder / "train.npz", corpus)
+                    for workers in (1, 16):
+                        command = [binary, "fit", folder / "train.npz", "--model", "hdp", "--threads", "1", "--json", "--quiet", "--out", folder / "model"]
+                        command += ["--workers", workers, "--schedule", "deterministic"]
+                        subprocess.run([str(part) for part in command], capture_output=True, check=True)
+                        shown = subprocess.run([str(binary), "inspect", str(folder / "model"), "--json"], capture_output=True, text=True, check=True)
+                        weights = [topic["weight"] for topic in json.loads(shown.stdout)["components"]]
+                        found[f"{workers} worker{'s' * (workers > 1)}"].append(sum(weight >= LARGE for weight in weights))
+                    model = tp.HDPModel(seed=1)
+                    for document in documents(corpus):
+                        model.add_doc(tokens(document))
+                    model.train(200, workers=1)
+                    counts = np.array([count for topic, count in enumerate(model.get_count_by_topics()) if model.is_live_topic(topic)])
+                    found["tomotopy HDPModel"].append(int((counts >= LARGE * counts.sum()).sum()))
+            rows.append({"kind": kind, "k": k, "found": found})
+            print(rows[-1], flush=True)
+    return rows
+
+
+def planted_table(rows: list[dict]) -> str:
+    sizes = ", ".join(f"{n:,}" for n in SIZES)
+    lines = [
+        f"## Planted topics\n\nTopics with at least one word in a hundred, for {sizes} documents of about 80 words, {DRAWS} draws each. " + "; ".join(f"{kind}: {told}" for kind, told in PLANTED.items()) + ".\n",
+        "| topics | true | anabranch, 1 worker | anabranch, 16 workers | tomotopy HDPModel, its defaults |",
+        "|---|---|---|---|---|",
+    ]
+    for row in rows:
+        lines.append(f"| {row['kind']} | {row['k']} | " + " | ".join(", ".join(map(str, found)) for found in row["found"].values()) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def picture(found: dict, path: Path) -> None:
     from pictures import OURS, RIVAL, plt, save
 
@@ -249,7 +316,9 @@ all methods in the same run, CPU seconds of the fit alone. "Stream" is `--bootst
 minibatch of 2,000 documents); "one minibatch" is the defaults. tomotopy's HDP is shown with its defaults and with settings that suit it better; the topics of gensim's HDP are its
 truncation. A number of topics that predicts well is larger than the number of subjects that a reader would count: the topics below are fine-grained.
 """]
-    for name, result in results.items():
+    if "planted" in results:
+        parts.append(planted_table(results["planted"]))
+    for name, result in ((name, result) for name, result in results.items() if name != "planted"):
         train, test = result["documents"]
         parts.append(f"## {name}: {train:,} + {test:,} documents, {result['words']:,} words\n\n{table(result['rows'])}\n")
         if "identification" in result:
@@ -275,11 +344,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--binary", type=Path, default=ROOT / "target/release/anabranch")
-    parser.add_argument("--only", choices=list(CORPORA))
+    parser.add_argument("--only", choices=["planted", *CORPORA])
     parser.add_argument("--write", action="store_true", help="write docs/topics.md and its picture")
     args = parser.parse_args()
     work = ROOT / "target/quality/topics"
-    results = {name: measure(args.binary, args.data, name, work) for name in CORPORA if args.only in (None, name)}
+    results: dict = {"planted": planted(args.binary, work)} if args.only in (None, "planted") else {}
+    results |= {name: measure(args.binary, args.data, name, work) for name in CORPORA if args.only in (None, name)}
     (work / "results.json").write_text(json.dumps(results))
     if args.write:
         if "bbc" in results:

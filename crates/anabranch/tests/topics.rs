@@ -11,7 +11,7 @@ use anabranch::family::{Conjugate, Topic};
 use anabranch::identify::{ComponentId, Identification, Target, correspond};
 use anabranch::infer::{Inference, PriorChoice, TopicSettings};
 use anabranch::posterior::{Evidence, Posterior, TopicPredictor, halves};
-use anabranch::process::{Bound, Hierarchical, LabelStatistics, Population, Process};
+use anabranch::process::{Bound, Hierarchical, LabelStatistics, Parameter, Population, Process};
 use anabranch_testkit::assignment::best_partial;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -429,4 +429,108 @@ fn duplicates_merge() {
     let pairs: BTreeSet<BTreeSet<u64>> =
         found.pairs.iter().map(|(a, b)| BTreeSet::from([a.0, b.0])).collect();
     assert_eq!(pairs, BTreeSet::from([BTreeSet::from([0, 1]), BTreeSet::from([2, 3])]));
+}
+
+/// Topics with twenty words of their own, the first ones the most frequent, and five of the next topic; documents of three
+/// topics at most.
+fn planted(k: usize, n: usize, seed: u64) -> (Vec<Vec<f64>>, Documents) {
+    let rng = &mut Xoshiro256PlusPlus::seed_from_u64(seed);
+    let n_words = 20 * k.max(2);
+    let topics: Vec<Vec<f64>> = (0..k)
+        .map(|topic| {
+            let mut words = vec![0.0; n_words];
+            (0..25).for_each(|rank| words[(20 * topic + rank) % n_words] += 1.0 / (3.0 + rank as f64));
+            let total: f64 = words.iter().sum();
+            words.iter().map(|word| word / total).collect()
+        })
+        .collect();
+    let drawn = |weights: &[f64], mut left: f64| {
+        let passed = |weight: &f64| {
+            left -= weight;
+            left < 0.0
+        };
+        weights.iter().position(passed).unwrap_or(0)
+    };
+    let mut documents = Documents::none(n_words);
+    for _ in 0..n {
+        let mixed: Vec<(usize, f64)> =
+            (0..3).map(|_| (rng.random_range(0..k), rng.random::<f64>().powi(3))).collect();
+        let shares: Vec<f64> = mixed.iter().map(|(_, share)| *share).collect();
+        let all: f64 = shares.iter().sum();
+        let mut counts = std::collections::BTreeMap::new();
+        for _ in 0..60 {
+            let topic = mixed[drawn(&shares, rng.random::<f64>() * all)].0;
+            let word = drawn(&topics[topic], rng.random());
+            *counts.entry(word as u32).or_insert(0.0) += 1.0;
+        }
+        documents.push(&counts.into_iter().collect::<Vec<_>>()).unwrap();
+    }
+    (topics, documents)
+}
+
+/// Topics with a hundredth of the words, and the mean over the planted ones of the cosine with the nearest.
+fn found(posterior: &Posterior<Topic, Hierarchical>, topics: &[Vec<f64>]) -> (usize, f64) {
+    let stats: Vec<&[f64]> = posterior.components().iter().map(|c| &c.evidence().stats[..]).collect();
+    let cosine = |topic: &[f64], words: &[f64]| {
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        dot(topic, words) / (dot(topic, topic) * dot(words, words)).sqrt()
+    };
+    let nearest = topics.iter().map(|topic| stats.iter().map(|s| cosine(topic, &s[1..])).fold(0.0, f64::max));
+    let large = stats.iter().filter(|stats| stats[0] >= 0.01 * posterior.mass()).count();
+    (large, nearest.sum::<f64>() / topics.len() as f64)
+}
+
+fn learned_centre(n_words: usize) -> Centre {
+    let learned = Parameter::Learned { learned: 1.0 };
+    let process = Hierarchical::new(learned, learned, Bound::Paper).unwrap();
+    Central::new(Topic::new(n_words, 0.05).unwrap(), process).with_memory(Memory::default())
+}
+
+#[test]
+fn as_many_topics_are_found_as_there_are() {
+    for (k, n) in [(1, 300), (3, 300), (8, 600)] {
+        let (topics, documents) = planted(k, n, 40 + k as u64);
+        let central = learned_centre(documents.n_words());
+        let config = Config { bootstrap_rows: n + 1, ..config(Schedule::Deterministic, 1) };
+        let mut source = Named(vec![(BatchId(0), documents)]);
+        engine::bootstrap(&central, &mut source, &config, &mut ()).unwrap();
+        engine::finish(&central, &config);
+        let (large, cosine) = found(&central.snapshot(), &topics);
+        assert_eq!(large, k, "{n} documents");
+        assert!(cosine > 0.95, "{k} topics: {cosine}");
+    }
+}
+
+#[test]
+fn a_stream_ends_with_as_many_topics_as_there_are() {
+    let (topics, documents) = planted(4, 1000, 44);
+    for workers in [1, 16] {
+        let central = learned_centre(documents.n_words());
+        let config = Config { bootstrap_rows: 400, ..config(Schedule::Deterministic, workers) };
+        let mut first = Named(vec![(BatchId(0), documents.slice(0, 400))]);
+        engine::bootstrap(&central, &mut first, &config, &mut ()).unwrap();
+        let rest = cut(&documents.slice(400, 600), 50);
+        let rest = rest.into_iter().map(|(id, documents)| (BatchId(id.0 + 1), documents)).collect();
+        engine::run(&central, &mut Named(rest), &config, &mut ()).unwrap();
+        engine::finish(&central, &config);
+        let (large, cosine) = found(&central.snapshot(), &topics);
+        assert_eq!(large, topics.len(), "W = {workers}");
+        assert!(cosine > 0.95, "W = {workers}: {cosine}");
+    }
+}
+
+#[test]
+fn concentrations_are_learned_unless_they_are_given() {
+    let (_, documents) = planted(3, 300, 43);
+    let bootstrapped = |central: Centre, prior: PriorChoice| {
+        let config = Config { bootstrap_rows: 301, prior, ..config(Schedule::Deterministic, 1) };
+        let mut source = Named(vec![(BatchId(0), documents.clone())]);
+        engine::bootstrap(&central, &mut source, &config, &mut ()).unwrap();
+        let now = central.snapshot();
+        (now.process().gamma(), now.process().alpha0(), now.family().eta())
+    };
+    let given = bootstrapped(centre(documents.n_words()), PriorChoice::Given);
+    assert_eq!(given, (1.0, 1.0, 0.05));
+    let learned = bootstrapped(learned_centre(documents.n_words()), PriorChoice::Estimated);
+    assert!(learned.0 != 1.0 && learned.1 != 1.0 && learned.2 != 0.05, "{learned:?}");
 }

@@ -47,26 +47,20 @@ fn parameter(text: &str, auto: Parameter) -> Result<Parameter, String> {
 }
 
 /// What only `--model hdp` understands.
-#[derive(Args, Clone, Debug, PartialEq)]
+#[derive(Args, Clone, Debug, Default, PartialEq)]
 pub struct TopicArgs {
     /// hdp: the words of the documents, one a line in the order of their numbers
     #[arg(long, value_name = "FILE")]
     pub vocabulary: Option<PathBuf>,
-    /// hdp: concentration of the topics: larger expects more of them
-    #[arg(long, allow_hyphen_values = true, value_name = "GAMMA", default_value_t = 1.0)]
-    pub gamma: f64,
-    /// hdp: concentration of a document: larger expects more topics in each
-    #[arg(long, allow_hyphen_values = true, value_name = "ALPHA0", default_value_t = 1.0)]
-    pub alpha0: f64,
-    /// hdp: pseudo-count of each word in a topic: smaller expects topics of fewer words
-    #[arg(long, allow_hyphen_values = true, value_name = "ETA", default_value_t = 0.05)]
-    pub eta: f64,
-}
-
-impl Default for TopicArgs {
-    fn default() -> Self {
-        Self { vocabulary: None, gamma: 1.0, alpha0: 1.0, eta: 0.05 }
-    }
+    /// hdp: concentration of the topics: larger expects more of them; learned unless given
+    #[arg(long, allow_hyphen_values = true, value_name = "GAMMA")]
+    pub gamma: Option<f64>,
+    /// hdp: concentration of a document: larger expects more topics in each; learned unless given
+    #[arg(long, allow_hyphen_values = true, value_name = "ALPHA0")]
+    pub alpha0: Option<f64>,
+    /// hdp: pseudo-count of each word in a topic: smaller expects topics of fewer words; learned unless given
+    #[arg(long, allow_hyphen_values = true, value_name = "ETA")]
+    pub eta: Option<f64>,
 }
 
 /// What only `--model bp` understands.

@@ -7,7 +7,7 @@ use anabranch::family::Topic;
 use anabranch::infer::{PriorChoice, TopicSettings};
 use anabranch::metric::coherence;
 use anabranch::posterior::{TopicPredictor, halves};
-use anabranch::process::Hierarchical;
+use anabranch::process::{Hierarchical, Parameter};
 use anabranch_io::model::{TopicModel, TopicProvenance};
 use anabranch_io::words::{BagFormat, BagOptions, Bags, Vocabulary, read_vocabulary};
 use anabranch_io::{Input, Reading};
@@ -24,6 +24,10 @@ use crate::stop;
 
 /// Documents of the first minibatch, unless told.
 const BOOTSTRAP_DOCUMENTS: usize = 2000;
+
+/// Where learning of the concentrations and of the pseudo-count of a word begins.
+const FIRST_CONCENTRATION: f64 = 1.0;
+const FIRST_ETA: f64 = 0.05;
 
 /// Runs the command.
 pub fn command(args: &FitArgs) -> Result<(), Failure> {
@@ -123,7 +127,9 @@ pub(super) struct Fitted {
 }
 
 fn process(topics: &TopicArgs, args: &EngineArgs) -> Result<Hierarchical, Failure> {
-    Hierarchical::new(topics.gamma, topics.alpha0, args.bound.into()).map_err(Failure::input)
+    let learned = |from: f64| Parameter::Learned { learned: from };
+    let given = |flag: Option<f64>| flag.map_or(learned(FIRST_CONCENTRATION), Parameter::Given);
+    Hierarchical::new(given(topics.gamma), given(topics.alpha0), args.bound.into()).map_err(Failure::input)
 }
 
 /// Runs the stream through the engine.
@@ -141,7 +147,8 @@ pub(super) fn run<O: Origin>(
     let size = args.batch_size as usize;
     let first = if bootstrap > 0 { bootstrap } else { size };
     let inference = TopicSettings { max_new: args.max_new, ..TopicSettings::default() };
-    let config = args.config(inference, PriorChoice::Estimated, bootstrap);
+    let choice = if topics.eta.is_some() { PriorChoice::Given } else { PriorChoice::Estimated };
+    let config = args.config(inference, choice, bootstrap);
     let mut provenance = TopicProvenance {
         seed: args.seed,
         bootstrap_documents: first as u64,
@@ -161,7 +168,8 @@ pub(super) fn run<O: Origin>(
         None => {
             let mut stream = Minibatches::new(setup.origin, first, size);
             let ahead = stream.read_ahead()?.ok_or_else(|| Failure::input("the input has no documents"))?;
-            let family = Topic::new(ahead.n_words(), topics.eta).map_err(Failure::input)?;
+            let family =
+                Topic::new(ahead.n_words(), topics.eta.unwrap_or(FIRST_ETA)).map_err(Failure::input)?;
             (stream, Central::new(family, process).with_memory(Memory::default()))
         }
     };
@@ -236,16 +244,28 @@ pub(super) fn run<O: Origin>(
 }
 
 /// A run that goes on has the flags that it began with.
-fn agree(model: &TopicModel, now: &TopicProvenance, process: &Hierarchical, eta: f64) -> Result<(), Failure> {
+fn agree(
+    model: &TopicModel,
+    now: &TopicProvenance,
+    process: &Hierarchical,
+    eta: Option<f64>,
+) -> Result<(), Failure> {
     let (then, posterior) = (&model.provenance, model.fold.posterior());
+    let ([gamma, alpha0], [now_gamma, now_alpha0]) =
+        (posterior.process().concentrations(), process.concentrations());
+    let told = |parameter: Parameter| match parameter {
+        Parameter::Given(value) => value.to_string(),
+        Parameter::Learned { .. } => "learned".to_owned(),
+    };
+    let was_eta = posterior.family().eta();
     let flags = [
         ("--batch-size", then.batch_size.to_string(), now.batch_size.to_string()),
         ("--bootstrap", then.bootstrap_documents.to_string(), now.bootstrap_documents.to_string()),
         // As text: numbers beyond 2⁵³ are no floating-point numbers.
         ("--seed", then.seed.to_string(), now.seed.to_string()),
-        ("--gamma", posterior.process().gamma().to_string(), process.gamma().to_string()),
-        ("--alpha0", posterior.process().alpha0().to_string(), process.alpha0().to_string()),
-        ("--eta", posterior.family().eta().to_string(), eta.to_string()),
+        ("--gamma", told(gamma), told(now_gamma)),
+        ("--alpha0", told(alpha0), told(now_alpha0)),
+        ("--eta", was_eta.to_string(), eta.unwrap_or(was_eta).to_string()),
     ];
     match flags.into_iter().find(|(_, then, now)| then != now) {
         None => Ok(()),

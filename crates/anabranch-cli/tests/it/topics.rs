@@ -108,7 +108,13 @@ fn a_run_goes_on_from_its_checkpoint() {
     assert!((number(&result, "mass") - 2400.0).abs() < 1e-3, "{result}");
     let refused =
         sandbox.run(&[&["fit", "all.jsonl", "--model", "hdp", "--eta", "0.5"], &flags[..]].concat());
-    assert!(refused.refusal().starts_with("the checkpoint was made with --eta 0.05, this run has 0.5"));
+    let refusal = refused.refusal();
+    assert!(
+        refusal.starts_with("the checkpoint was made with --eta ") && refusal.contains("this run has 0.5")
+    );
+    let refused =
+        sandbox.run(&[&["fit", "all.jsonl", "--model", "hdp", "--gamma", "2"], &flags[..]].concat());
+    assert!(refused.refusal().starts_with("the checkpoint was made with --gamma learned, this run has 2"));
     // The two are one number in floating point.
     let seeds = ["9007199254740992", "9007199254740993"];
     let run = |seed: &str| {
@@ -152,5 +158,6 @@ fn the_demo_draws_documents() {
         sandbox.run(&["demo", "--model", "hdp", "--rows", "400", "--clusters", "5", "--json", "--quiet"]);
     let result = run.json();
     assert_eq!((whole(&result, "observations"), whole(&result, "dimensions")), (400, 150));
+    assert_eq!(whole(&result, "components"), 5, "{result}");
     assert!(sandbox.path("anabranch-report/report.html").exists());
 }

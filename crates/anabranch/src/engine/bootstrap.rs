@@ -29,7 +29,7 @@ where
     config.inference.prepare(prior.family(), &mut batch, &mut rng);
     let outlook =
         if batch.n_rows() < config.bootstrap_rows { Outlook::Everything } else { Outlook::MoreToCome };
-    let (learned, first) = parallel::on(config.threads, || {
+    let ((learned, process), first) = parallel::on(config.threads, || {
         let learn = || {
             let workspace = &mut I::Workspace::default();
             config.inference.bootstrap(&prior, &batch, config.prior, outlook, &mut rng, workspace)
@@ -41,8 +41,9 @@ where
             again.then(|| batch.clone())
         })
     });
-    if config.prior == PriorChoice::Estimated {
-        let entry = Entry::Prior { family: learned.family, process: prior.process().clone() };
+    if config.prior == PriorChoice::Estimated || process.is_some() {
+        let process = process.unwrap_or_else(|| prior.process().clone());
+        let entry = Entry::Prior { family: learned.family, process };
         central.append(&entry).expect("a prior is never void");
     }
     if outlook == Outlook::Everything {

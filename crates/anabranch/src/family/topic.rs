@@ -46,6 +46,9 @@ impl TryFrom<Unchecked> for Topic {
 /// Words that a vocabulary may have: far beyond any language, and far below what overflows.
 const MOST_WORDS: usize = 1 << 26;
 
+/// Below, ψ(η) overflows; above, no count is ever heard.
+const ETA: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
+
 /// The first sum is that of the others to this share.
 const ROUNDING: f64 = 1e-6;
 
@@ -59,8 +62,7 @@ impl Topic {
                 expected: "a number from 1 to 67108864",
             });
         }
-        // Below, ψ(η) overflows; above, no count is ever heard.
-        if !(1e-6..=1e6).contains(&eta) {
+        if !ETA.contains(&eta) {
             return Err(PriorError::Parameter {
                 what: "eta",
                 value: eta,
@@ -78,6 +80,11 @@ impl Topic {
     /// The pseudo-count of every word.
     pub fn eta(&self) -> f64 {
         self.eta
+    }
+
+    /// The same with another pseudo-count, within what makes sense.
+    pub(crate) fn with_eta(self, eta: f64) -> Self {
+        Self { eta: eta.clamp(*ETA.start(), *ETA.end()), ..self }
     }
 
     /// The expected probability of a word under a topic with these sums.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::ascent::Ascent;
 use super::birth::{Births, Seeds};
 use super::court::{Components, Court, STANDARD_ERRORS, Scores};
-use super::path::{self, Between, Objective, STRONG, Walker};
+use super::path::{self, Bench, Between, Objective, STRONG, Walker};
 use super::{Increment, Look, Precision, Settings, Workspace, birth, look, repeats, upkeep};
 use crate::batch::Batch;
 use crate::family::{Family, Partition};
@@ -499,6 +499,7 @@ struct Learning<'a, 'b, F: Family, P: Process> {
 
 impl<F: Family, P: Process> Walker for Learning<'_, '_, F, P> {
     type Place = (F, Vec<f64>);
+    type Court = Court;
 
     fn n_components(&self) -> usize {
         self.ascent.n_columns()

@@ -13,6 +13,7 @@ use super::ascent::fill_features;
 use super::labels::Labels;
 use super::missing::{Holes, Tables};
 use super::narrow::Scored;
+use super::path::Bench;
 use crate::batch::Batch;
 use crate::family::Family;
 use crate::math::cholesky::with_scratch;
@@ -87,8 +88,19 @@ impl Court {
         Self { fresh: Judges::new(family, rows, Standing::LeftOut { copies }), learned, horizon }
     }
 
+    pub(super) fn scores<F: Family, P: Process>(&self, components: &Components<'_, F, P>) -> Scores {
+        Scores {
+            fresh: self.fresh.scores(components),
+            learned: self.learned.as_ref().map(|judges| judges.scores(components)).unwrap_or_default(),
+        }
+    }
+}
+
+impl Bench for Court {
+    type Scores = Scores;
+
     /// How much better the first is for a row, once there are `horizon` times the rows, and the standard error of that.
-    pub(super) fn difference(&self, one: &Scores, other: &Scores) -> (f64, f64) {
+    fn difference(&self, one: &Scores, other: &Scores) -> (f64, f64) {
         let (fresh, fresh_error) = self.fresh.difference(&one.fresh, &other.fresh);
         let Some(judges) = &self.learned else { return (fresh, fresh_error) };
         let (learned, learned_error) = judges.difference(&one.learned, &other.learned);
@@ -97,25 +109,18 @@ impl Court {
     }
 
     /// How much better the first is for a row now.
-    pub(super) fn difference_now(&self, one: &Scores, other: &Scores) -> (f64, f64) {
+    fn difference_now(&self, one: &Scores, other: &Scores) -> (f64, f64) {
         self.fresh.difference(&one.fresh, &other.fresh)
     }
 
     /// Differences within so many standard errors are chance.
-    pub(super) fn doubt(&self) -> f64 {
+    fn doubt(&self) -> f64 {
         if self.expects_more() { 0.5 * STANDARD_ERRORS } else { STANDARD_ERRORS }
     }
 
     /// Whether more rows are to come.
-    pub(super) fn expects_more(&self) -> bool {
+    fn expects_more(&self) -> bool {
         self.learned.is_some()
-    }
-
-    pub(super) fn scores<F: Family, P: Process>(&self, components: &Components<'_, F, P>) -> Scores {
-        Scores {
-            fresh: self.fresh.scores(components),
-            learned: self.learned.as_ref().map(|judges| judges.scores(components)).unwrap_or_default(),
-        }
     }
 }
 

@@ -49,7 +49,8 @@ pub trait Inference<F: Conjugate, P: Process>: Clone + Debug + Send + Sync + 'st
         workspace: &mut Self::Workspace,
     ) -> Increment;
 
-    /// Learns components, and the prior if it is to be estimated, from the first minibatch.
+    /// Learns components, and the prior if it is to be estimated, from the first minibatch; also the process where only the
+    /// data can tell its parameters.
     fn bootstrap(
         &self,
         prior: &Posterior<F, P>,
@@ -58,7 +59,7 @@ pub trait Inference<F: Conjugate, P: Process>: Clone + Debug + Send + Sync + 'st
         outlook: Outlook,
         rng: &mut impl Rng,
         workspace: &mut Self::Workspace,
-    ) -> Bootstrap<F>;
+    ) -> (Bootstrap<F>, Option<P>);
 
     /// The family and the process with their priors estimated anew; `None` when the components cannot tell.
     fn refit(&self, posterior: &Posterior<F, P>) -> Option<(F, P)>;
@@ -129,8 +130,8 @@ impl<F: Family, P: Process> Inference<F, P> for Settings {
         outlook: Outlook,
         rng: &mut impl Rng,
         workspace: &mut Workspace,
-    ) -> Bootstrap<F> {
-        super::bootstrap(prior, batch, self, choice, outlook, rng, workspace)
+    ) -> (Bootstrap<F>, Option<P>) {
+        (super::bootstrap(prior, batch, self, choice, outlook, rng, workspace), None)
     }
 
     fn refit(&self, posterior: &Posterior<F, P>) -> Option<(F, P)> {

@@ -20,7 +20,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::court::{Court, STANDARD_ERRORS, Scores};
+use super::court::STANDARD_ERRORS;
 
 /// One of so many components is merged at each level …
 const SHARE: usize = 5;
@@ -43,10 +43,31 @@ const POSSIBLE: f64 = 3.0;
 /// More components are more probable when the objective says so by more than this: a Bayes factor of twenty.
 pub(super) const STRONG: f64 = 3.0;
 
+/// Data that judge components by how probable these make them.
+pub(super) trait Bench {
+    /// What each of them says.
+    type Scores;
+
+    /// How much better the first is for a datum, once all data have been seen, and the standard error of that.
+    fn difference(&self, one: &Self::Scores, other: &Self::Scores) -> (f64, f64);
+
+    /// How much better the first is for a datum now.
+    fn difference_now(&self, one: &Self::Scores, other: &Self::Scores) -> (f64, f64);
+
+    /// Differences within so many standard errors are chance.
+    fn doubt(&self) -> f64;
+
+    /// Whether more data are to come.
+    fn expects_more(&self) -> bool;
+}
+
 /// Components on their way down.
 pub(super) trait Walker {
     /// All that it takes to come back.
     type Place;
+
+    /// Who judges them.
+    type Court: Bench;
 
     fn n_components(&self) -> usize;
 
@@ -54,10 +75,12 @@ pub(super) trait Walker {
     fn descend(&mut self, merges: usize);
 
     /// Where the components are now, and how good they are there.
-    fn place(&self) -> (Self::Place, f64, Scores);
+    fn place(&self) -> (Self::Place, f64, ScoresOf<Self>);
 
     fn come_back(&mut self, place: &Self::Place);
 }
+
+type ScoresOf<W> = <<W as Walker>::Court as Bench>::Scores;
 
 /// What the objective of a level is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,14 +92,14 @@ pub(super) enum Objective {
 }
 
 /// A number of components with their prior, and how good they are.
-struct Level<P> {
+struct Level<P, S> {
     place: P,
     n_components: usize,
     objective: f64,
-    scores: Scores,
+    scores: S,
 }
 
-fn level<W: Walker>(walker: &W) -> Level<W::Place> {
+fn level<W: Walker>(walker: &W) -> Level<W::Place, ScoresOf<W>> {
     let (place, objective, scores) = walker.place();
     Level { place, n_components: walker.n_components(), objective, scores }
 }
@@ -98,14 +121,14 @@ impl Between {
 }
 
 /// Walks down from the components at hand and comes back to the level that is best. Says which others are about as good.
-pub(super) fn walk<W: Walker>(walker: &mut W, court: Option<&Court>, objective: Objective) -> Between {
+pub(super) fn walk<W: Walker>(walker: &mut W, court: Option<&W::Court>, objective: Objective) -> Between {
     let mut levels = vec![level(walker)];
     while walker.n_components() > 1 && !is_lost(&levels, court) {
         walker.descend(step(walker.n_components()));
         levels.push(level(walker));
     }
     let mut chosen = choose(&levels, court, objective);
-    let near = if court.is_some_and(Court::expects_more) { NEARLY } else { NEAR };
+    let near = if court.is_some_and(Bench::expects_more) { NEARLY } else { NEAR };
     // Between the chosen level and the next one there may be a better one.
     while let Some(next) = levels.get(chosen + 1).map(|next| next.n_components) {
         let gap = levels[chosen].n_components - next;
@@ -134,10 +157,10 @@ pub(super) fn walk<W: Walker>(walker: &mut W, court: Option<&Court>, objective: 
 
 /// Numbers of components that are about as good as that of the chosen level: fewer within three standard errors of the best,
 /// more within two; where nobody judges, by the objective, within twice and once what counts as strong.
-fn about_as_good<P>(levels: &[Level<P>], court: Option<&Court>, chosen: usize) -> Between {
+fn about_as_good<P, C: Bench>(levels: &[Level<P, C::Scores>], court: Option<&C>, chosen: usize) -> Between {
     let highest = levels.iter().map(|level| level.objective).fold(f64::NEG_INFINITY, f64::max);
     let best = best(levels, court);
-    let within = |level: &&Level<P>, strict: f64| match court {
+    let within = |level: &&Level<P, C::Scores>, strict: f64| match court {
         Some(court) => {
             let (mean, error) = court.difference(&levels[best].scores, &level.scores);
             mean <= strict * STANDARD_ERRORS * error
@@ -146,14 +169,14 @@ fn about_as_good<P>(levels: &[Level<P>], court: Option<&Court>, chosen: usize) -
     };
     let of_chosen = levels[chosen].n_components;
     let loose = if court.is_some() { 1.5 } else { 2.0 };
-    let number = |level: &Level<P>| level.n_components;
+    let number = |level: &Level<P, C::Scores>| level.n_components;
     let fewest = levels.iter().filter(|level| within(level, loose)).map(number).fold(of_chosen, usize::min);
     let most = levels.iter().filter(|level| within(level, 1.0)).map(number).fold(of_chosen, usize::max);
     Between { fewest, most }
 }
 
 /// The level that predicts best; the first where nobody judges.
-fn best<P>(levels: &[Level<P>], court: Option<&Court>) -> usize {
+fn best<P, C: Bench>(levels: &[Level<P, C::Scores>], court: Option<&C>) -> usize {
     let ahead = |one: usize, other: usize| match court {
         Some(court) => court.difference(&levels[one].scores, &levels[other].scores).0,
         None => 0.0,
@@ -167,10 +190,10 @@ fn step(n_components: usize) -> usize {
 }
 
 /// Whether the last levels are all certainly worse than one before them: then so are those that would follow.
-fn is_lost<P>(levels: &[Level<P>], court: Option<&Court>) -> bool {
+fn is_lost<P, C: Bench>(levels: &[Level<P, C::Scores>], court: Option<&C>) -> bool {
     let Some(court) = court.filter(|_| levels.len() > LOST_LEVELS) else { return false };
     let (before, last) = levels.split_at(levels.len() - LOST_LEVELS);
-    let lost = |one: &Level<P>, other: &Level<P>| {
+    let lost = |one: &Level<P, C::Scores>, other: &Level<P, C::Scores>| {
         let (mean, error) = court.difference(&one.scores, &other.scores);
         mean > LOST * error
     };
@@ -178,7 +201,7 @@ fn is_lost<P>(levels: &[Level<P>], court: Option<&Court>) -> bool {
 }
 
 /// The level that is chosen.
-fn choose<P>(levels: &[Level<P>], court: Option<&Court>, objective: Objective) -> usize {
+fn choose<P, C: Bench>(levels: &[Level<P, C::Scores>], court: Option<&C>, objective: Objective) -> usize {
     let highest = levels.iter().map(|level| level.objective).fold(f64::NEG_INFINITY, f64::max);
     let probable = |ix: &usize| levels[*ix].objective >= highest - STRONG;
     let most_probable = (0..levels.len()).rev().find(probable).unwrap_or(0);

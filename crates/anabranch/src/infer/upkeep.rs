@@ -241,6 +241,7 @@ impl<F: Family, P: Process> Looking<'_, F, P> {
 
 impl<F: Family, P: Process> Walker for Looking<'_, F, P> {
     type Place = Place<F>;
+    type Court = Court;
 
     fn n_components(&self) -> usize {
         self.place.ids.len()

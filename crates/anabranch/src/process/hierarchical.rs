@@ -15,7 +15,10 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{Bound, Dirichlet, LabelStatistics, MassLaw, Population, Process};
+use super::{Bound, Dirichlet, LabelStatistics, MassLaw, Parameter, Population, Process};
+
+/// Concentrations of a document that make sense.
+const ALPHA0: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 
 /// Concentrations of the two levels.
 ///
@@ -28,7 +31,7 @@ use super::{Bound, Dirichlet, LabelStatistics, MassLaw, Population, Process};
 #[serde(try_from = "Unchecked", into = "Unchecked")]
 pub struct Hierarchical {
     top: Dirichlet,
-    alpha0: f64,
+    alpha0: Parameter,
 }
 
 /// Why there is no such process.
@@ -52,8 +55,8 @@ pub enum HierarchicalError {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Unchecked {
-    gamma: f64,
-    alpha0: f64,
+    gamma: Parameter,
+    alpha0: Parameter,
     bound: Bound,
 }
 
@@ -67,18 +70,34 @@ impl TryFrom<Unchecked> for Hierarchical {
 
 impl From<Hierarchical> for Unchecked {
     fn from(process: Hierarchical) -> Self {
-        Self { gamma: process.gamma(), alpha0: process.alpha0, bound: process.top.bound_kind() }
+        Self { gamma: process.top.concentration(), alpha0: process.alpha0, bound: process.top.bound_kind() }
     }
 }
 
 impl Hierarchical {
-    /// A process with concentration `gamma` of the topics and `alpha0` of each document.
-    pub fn new(gamma: f64, alpha0: f64, bound: Bound) -> Result<Self, HierarchicalError> {
-        let top = Dirichlet::new(gamma, bound).map_err(|_| HierarchicalError::Gamma { gamma })?;
-        match (1e-6..=1e6).contains(&alpha0) {
+    /// A process with concentration `gamma` of the topics and `alpha0` of each document, given or learned.
+    pub fn new(
+        gamma: impl Into<Parameter>,
+        alpha0: impl Into<Parameter>,
+        bound: Bound,
+    ) -> Result<Self, HierarchicalError> {
+        let (gamma, alpha0) = (gamma.into(), alpha0.into());
+        let top =
+            Dirichlet::new(gamma, bound).map_err(|_| HierarchicalError::Gamma { gamma: gamma.value() })?;
+        match ALPHA0.contains(&alpha0.value()) {
             true => Ok(Self { top, alpha0 }),
-            false => Err(HierarchicalError::Alpha0 { alpha0 }),
+            false => Err(HierarchicalError::Alpha0 { alpha0: alpha0.value() }),
         }
+    }
+
+    /// The same with a new estimate of the concentration of a document; a given one stays.
+    pub(crate) fn with_alpha0(self, estimate: f64) -> Self {
+        Self { alpha0: self.alpha0.updated(estimate.clamp(*ALPHA0.start(), *ALPHA0.end())), ..self }
+    }
+
+    /// The concentrations, and whether they are learned: of the topics, and of each document.
+    pub fn concentrations(&self) -> [Parameter; 2] {
+        [self.top.concentration(), self.alpha0]
     }
 
     /// Concentration of the topics.
@@ -88,7 +107,7 @@ impl Hierarchical {
 
     /// Concentration of each document.
     pub fn alpha0(&self) -> f64 {
-        self.alpha0
+        self.alpha0.value()
     }
 
     /// Which bound topics are scored with.
@@ -112,6 +131,15 @@ impl Process for Hierarchical {
 
     fn new_mass<'a>(&self, components: impl Iterator<Item = &'a LabelStatistics>) -> f64 {
         self.top.new_mass(components)
+    }
+
+    /// `γ`, from the tables. What a document's concentration is, only documents can tell.
+    fn learned<'a>(
+        &self,
+        components: impl Iterator<Item = &'a LabelStatistics>,
+        observations: f64,
+    ) -> Option<Self> {
+        Some(Self { top: self.top.learned(components, observations)?, ..*self })
     }
 
     /// The mass is that of the words, which a topic's first sum counts; its label statistics count tables.
@@ -139,6 +167,9 @@ mod tests {
         let read = serde_json::from_str::<Hierarchical>;
         assert!(read(r#"{"gamma":1.0,"alpha0":0.5,"bound":"paper"}"#).is_ok());
         assert!(read(r#"{"gamma":1.0,"alpha0":0.0,"bound":"paper"}"#).is_err());
+        let learned = read(r#"{"gamma":{"learned":2.0},"alpha0":{"learned":0.5},"bound":"paper"}"#).unwrap();
+        assert_eq!((learned.gamma(), learned.with_alpha0(0.25).alpha0()), (2.0, 0.25));
+        assert!(read(r#"{"gamma":1.0,"alpha0":{"learned":-0.5},"bound":"paper"}"#).is_err());
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl Inference<LinearGaussian, Beta> for FeatureSettings {
         _: Outlook,
         rng: &mut impl Rng,
         (): &mut (),
-    ) -> Bootstrap<LinearGaussian> {
+    ) -> (Bootstrap<LinearGaussian>, Option<Beta>) {
         let variances = match choice {
             PriorChoice::Estimated => Variances::Learned,
             PriorChoice::Given => Variances::Given,
@@ -112,13 +112,14 @@ impl Inference<LinearGaussian, Beta> for FeatureSettings {
             state.learn_noise();
             state.learn_scale();
         }
-        Bootstrap {
+        let learned = Bootstrap {
             family: state.family.clone(),
             increment: state.export(&from),
             rounds: TRIES,
             objective,
             between: None,
-        }
+        };
+        (learned, None)
     }
 
     /// The variance of the features, from the features. That of the noise needs rows and stays.

@@ -14,10 +14,11 @@
 //! while `β` and the topics of the documents stay the same.
 
 use super::corpus::Corpus;
-use super::mixed::{Mixed, Scratch, View};
+use super::mixed::{Mixed, Scratch, View, present};
+use super::prior;
 use crate::family::Topic;
+use crate::identify::ComponentId;
 use crate::infer::Increment;
-use crate::math::special::ln_gamma;
 use crate::posterior::{Evidence, Posterior};
 use crate::process::{Hierarchical, LabelStatistics, Process};
 
@@ -44,9 +45,25 @@ pub(super) struct Gain {
     pub(super) tables: f64,
 }
 
+/// Topics and documents at some time: what was learned of the words, in single precision, and the rest as it was.
+pub(super) struct Taught {
+    words: Vec<f32>,
+    /// Whether the words are those of the documents, or of earlier ones.
+    gained: bool,
+    columns: Vec<Column>,
+    gains: Vec<Gain>,
+    documents: Vec<Mixed>,
+    family: Topic,
+    process: Hierarchical,
+}
+
 /// The state of one minibatch's inference. Known topics come first among the columns.
+#[derive(Clone)]
 pub(super) struct Ascent<'a> {
     pub(super) posterior: &'a Posterior<Topic, Hierarchical>,
+    /// Of the posterior, or as estimated since.
+    pub(super) family: Topic,
+    pub(super) process: Hierarchical,
     pub(super) corpus: &'a Corpus,
     pub(super) columns: Vec<Column>,
     pub(super) documents: Vec<Mixed>,
@@ -85,6 +102,8 @@ impl<'a> Ascent<'a> {
         let columns = columns.collect();
         let mut ascent = Self {
             posterior,
+            family: *family,
+            process: *posterior.process(),
             corpus,
             documents: Vec::new(),
             gained: vec![0.0; before.len()],
@@ -108,10 +127,16 @@ impl<'a> Ascent<'a> {
             .collect();
     }
 
+    /// Every document may have words of every topic again, and begins with what it has.
+    pub(super) fn reopen(&mut self) {
+        let k = self.columns.len();
+        self.documents.iter_mut().for_each(|mixed| mixed.reopen(k));
+    }
+
     /// Adds new topics; `labels` says for each document which of them, if any, all its words begin with.
     pub(super) fn open(&mut self, n_new: usize, labels: &[Option<usize>]) {
         let (old, wide) = (self.columns.len(), self.columns.len() + n_new);
-        let family = self.posterior.family();
+        let family = self.family;
         let widen = |values: &[f64], fill: f64| {
             let mut wider = vec![fill; self.corpus.words.len() * wide];
             for (to, from) in wider.chunks_exact_mut(wide.max(1)).zip(values.chunks_exact(old.max(1))) {
@@ -138,9 +163,135 @@ impl<'a> Ascent<'a> {
         self.spread();
     }
 
+    /// Joins columns: each ends in the one it is told, which ends nowhere else. A sweep or a look must follow.
+    pub(super) fn join(&mut self, into: &[usize]) {
+        let (k, eta) = (into.len(), self.family.eta());
+        let ends = || into.iter().enumerate().filter(|(ix, to)| ix != *to);
+        for (before, gained) in self.before.chunks_exact_mut(k).zip(self.gained.chunks_exact_mut(k)) {
+            for (ix, to) in ends() {
+                before[*to] += before[ix] - eta;
+                gained[*to] += gained[ix];
+            }
+        }
+        for (ix, to) in ends() {
+            let (column, gain) = (self.columns[ix].clone(), self.gains[ix]);
+            self.columns[*to].tables += column.tables;
+            self.columns[*to].tokens += column.tokens - eta * self.family.n_words() as f64;
+            self.gains[*to].tokens += gain.tokens;
+            self.gains[*to].tables += gain.tables;
+        }
+        let mut next = 0..;
+        let stays: Vec<bool> = into.iter().enumerate().map(|(ix, to)| ix == *to).collect();
+        let names: Vec<u32> =
+            stays.iter().map(|stays| if *stays { next.next().unwrap_or(0) } else { 0 }).collect();
+        let mut documents = std::mem::take(&mut self.documents);
+        self.keep(&stays);
+        for mixed in &mut documents {
+            mixed.join(|topic| names[into[topic as usize]]);
+        }
+        self.documents = documents;
+    }
+
+    /// All that it takes to come back to the topics and documents as they are.
+    pub(super) fn taught(&self) -> Taught {
+        let eta = self.family.eta();
+        Taught {
+            words: self.before.iter().zip(&self.gained).map(|(b, g)| (b - eta + g) as f32).collect(),
+            gained: self.gains.iter().any(|gain| gain.tokens > 0.0),
+            columns: self.columns.clone(),
+            gains: self.gains.clone(),
+            documents: self.documents.clone(),
+            family: self.family,
+            process: self.process,
+        }
+    }
+
+    /// Comes back.
+    pub(super) fn come_back(&mut self, taught: &Taught) {
+        let eta = taught.family.eta();
+        let words = || taught.words.iter().map(|words| f64::from(*words).max(0.0));
+        (self.before, self.gained) = match taught.gained {
+            true => (vec![eta; taught.words.len()], words().collect()),
+            false => (words().map(|words| eta + words).collect(), vec![0.0; taught.words.len()]),
+        };
+        (self.family, self.process) = (taught.family, taught.process);
+        self.columns.clone_from(&taught.columns);
+        self.gains.clone_from(&taught.gains);
+        self.documents.clone_from(&taught.documents);
+        self.weigh();
+        self.maximise();
+    }
+
+    /// The same topics, all of them new, for other documents over the same words.
+    pub(super) fn with_documents<'b>(&self, corpus: &'b Corpus) -> Ascent<'b>
+    where
+        'a: 'b,
+    {
+        let mut there = Ascent { corpus, documents: Vec::new(), ..self.clone() };
+        there.spread();
+        there
+    }
+
+    /// The id of a known topic.
+    pub(super) fn id(&self, column: usize) -> Option<ComponentId> {
+        self.columns[column].known.map(|ix| self.posterior.components()[ix].id())
+    }
+
+    /// `Vη + S_k0`.
+    pub(super) fn tokens(&self, column: usize) -> f64 {
+        self.columns[column].tokens + self.gains[column].tokens
+    }
+
+    /// `S_kw` of the words that occur, topic after topic.
+    pub(super) fn by_topic(&self) -> Vec<f64> {
+        let (k, n, eta) = (self.columns.len(), self.corpus.words.len(), self.family.eta());
+        let mut words = vec![0.0; k * n];
+        let rows = self.before.chunks_exact(k.max(1)).zip(self.gained.chunks_exact(k.max(1)));
+        for (word, (before, gained)) in rows.enumerate() {
+            for (topic, (before, gained)) in before.iter().zip(gained).enumerate() {
+                words[topic * n + word] = before - eta + gained;
+            }
+        }
+        words
+    }
+
+    /// Estimates the pseudo-count of a word anew. All topics are new.
+    pub(super) fn learn_eta(&mut self, steps: usize) {
+        let before = self.family;
+        let totals = self.gains.iter().map(|gain| gain.tokens);
+        let eta = prior::eta(before.n_words(), before.eta(), self.gained.iter().copied(), totals, steps);
+        self.family = before.with_eta(eta);
+        let (more, words) = (self.family.eta() - before.eta(), before.n_words() as f64);
+        self.before.iter_mut().for_each(|before| *before += more);
+        self.columns.iter_mut().for_each(|column| column.tokens += more * words);
+        self.maximise();
+    }
+
+    /// Estimates the concentrations that are to be learned anew.
+    pub(super) fn learn_concentrations(&mut self, steps: usize) {
+        let tables = self.columns.iter().zip(&self.gains).map(|(column, gain)| column.tables + gain.tables);
+        let tables: Vec<LabelStatistics> =
+            tables.map(|t| LabelStatistics { expected_count: t, ..LabelStatistics::default() }).collect();
+        if let Some(process) = self.process.learned(tables.iter(), 0.0) {
+            self.process = process;
+        }
+        let before = self.process.alpha0();
+        if self.process.concentrations()[1].is_learned() {
+            let beta = |topic: &u32| self.weights[*topic as usize] / before;
+            let counts = self
+                .documents
+                .iter()
+                .flat_map(|mixed| mixed.topics.iter().zip(&mixed.counts).map(|(topic, n)| (beta(topic), *n)));
+            let lengths = (0..self.corpus.len()).map(|ix| self.corpus.tokens(ix));
+            let alpha0 = prior::alpha0(before, counts, lengths.filter(|n| *n > 0.0), steps);
+            self.process = self.process.with_alpha0(alpha0);
+        }
+        self.weigh();
+    }
+
     /// `α₀ β_k` from the tables so far.
     pub(super) fn weigh(&mut self) {
-        let process = self.posterior.process();
+        let process = self.process;
         let tables = self.columns.iter().zip(&self.gains).map(|(column, gain)| column.tables + gain.tables);
         let total = process.gamma() + tables.clone().sum::<f64>();
         self.weights = tables.map(|t| process.alpha0() * t / total).collect();
@@ -197,12 +348,29 @@ impl<'a> Ascent<'a> {
                 |_, _| {},
             );
             for (topic, count) in mixed.topics.iter().zip(&mixed.counts) {
-                // The chance that none of so many words is of the topic, were they many and alike.
-                gains[*topic as usize].tables -= (-count).exp_m1();
+                gains[*topic as usize].tables += present(*count);
             }
         }
         self.gains = gains;
         self.maximise();
+    }
+
+    /// The same for documents alone: the topics stay as they are.
+    pub(super) fn look(&mut self, steps: usize, least: f64) {
+        let k = self.columns.len();
+        let topics = View { theta: &self.theta, weights: &self.weights };
+        for (ix, mixed) in self.documents.iter_mut().enumerate() {
+            let document = self.corpus.document(ix);
+            if document.0.is_empty() {
+                continue;
+            }
+            if mixed.topics.len() == k {
+                mixed.settle(document, &topics, FIRST_STEPS, &mut self.scratch);
+                mixed.forget(least);
+            }
+            mixed.settle(document, &topics, steps, &mut self.scratch);
+            mixed.forget(least);
+        }
     }
 
     /// The objective at the topics and documents as they are, up to a constant.
@@ -358,13 +526,4 @@ impl<'a> Ascent<'a> {
 /// The table of a topic in a document that has no word of it with this log-probability.
 fn table(ln_absent: f64) -> LabelStatistics {
     LabelStatistics { log_p_empty: ln_absent, expected_count: -ln_absent.exp_m1(), label_entropy: 0.0 }
-}
-
-/// The log-probability that a document seats `n` words of a topic at one table, with `present` its chance of having any:
-/// `P·(log α₀ + log Γ(n / P))`.
-pub(super) fn ln_seating(alpha0: f64, present: f64, n: f64) -> f64 {
-    if present <= 0.0 {
-        return 0.0;
-    }
-    present * (alpha0.ln() + ln_gamma((n / present).max(1.0)))
 }

@@ -17,6 +17,12 @@ impl Corpus {
         let mut words: Vec<u32> = all().collect();
         words.sort_unstable();
         words.dedup();
+        Self::over(documents, words)
+    }
+
+    /// Documents over these words, which hold all of theirs.
+    pub(super) fn over(documents: &Documents, words: Vec<u32>) -> Self {
+        let all = || (0..documents.len()).flat_map(|ix| documents.words(ix).iter().copied());
         let number = |word: u32| words.binary_search(&word).expect("every word is in the list") as u32;
         let numbers = all().map(number).collect();
         let mut starts = vec![0];
@@ -26,6 +32,11 @@ impl Corpus {
         }));
         let counts = (0..documents.len()).flat_map(|ix| documents.counts(ix).iter().copied()).collect();
         Self { words, starts, numbers, counts }
+    }
+
+    /// The number of a word.
+    pub(super) fn number(&self, word: u32) -> Option<u32> {
+        self.words.binary_search(&word).ok().map(|ix| ix as u32)
     }
 
     pub(super) fn len(&self) -> usize {

@@ -4,6 +4,8 @@
 //! ζ_wk ∝ π_k θ_kw       n_k = Σ_w c_w ζ_wk       π_k ∝ α₀ β_k + n_k
 //! ```
 
+use std::collections::BTreeMap;
+
 /// The topics that a document has words of.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mixed {
@@ -14,10 +16,15 @@ pub(super) struct Mixed {
 }
 
 /// Memory that one document after another uses.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Scratch {
     weights: Vec<f64>,
     shares: Vec<f64>,
+}
+
+/// The probability that a document has any word of a topic of which it has so many in expectation, were they many and alike.
+pub(super) fn present(n: f64) -> f64 {
+    -(-n).exp_m1()
 }
 
 /// Topics as the words of a document see them.
@@ -113,6 +120,22 @@ impl Mixed {
         }
         self.topics.truncate(kept);
         self.counts.truncate(kept);
+    }
+
+    /// All `k` topics, those that it has no words of with none.
+    pub(super) fn reopen(&mut self, k: usize) {
+        let mut counts = vec![0.0; k];
+        self.topics.iter().zip(&self.counts).for_each(|(topic, count)| counts[*topic as usize] = *count);
+        (self.topics, self.counts) = ((0..k as u32).collect(), counts);
+    }
+
+    /// Gives topics new names; those with the same name become one.
+    pub(super) fn join(&mut self, name: impl Fn(u32) -> u32) {
+        let mut joined: BTreeMap<u32, f64> = BTreeMap::new();
+        for (topic, count) in self.topics.iter().zip(&self.counts) {
+            *joined.entry(name(*topic)).or_default() += count;
+        }
+        (self.topics, self.counts) = joined.into_iter().unzip();
     }
 
     /// `α₀ β_k + n_k` of the document's topics.

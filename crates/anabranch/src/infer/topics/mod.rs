@@ -10,17 +10,22 @@
 
 mod ascent;
 mod corpus;
-mod merge;
+mod judges;
 mod mixed;
+mod pairs;
+mod prior;
 mod seed;
+mod walk;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use rand::Rng;
 
 use self::ascent::Ascent;
 use self::corpus::Corpus;
+use self::judges::Judges;
+use self::walk::{Mode, Walk};
+use super::path::{self, Bench, Objective};
 use super::upkeep::Merges;
 use super::{Bootstrap, Increment, Inference, Look, Outlook, PriorChoice};
 use crate::documents::Documents;
@@ -34,14 +39,21 @@ const OPEN_SWEEPS: usize = 1;
 /// Steps of each document in such a sweep, and in all others.
 const OPEN_STEPS: usize = 10;
 const STEPS: usize = 2;
-/// Documents of a sample that judge merges.
-const JUDGES: usize = 2000;
-/// Rounds of merges at a time; a topic takes part in one merge a round.
-const MERGE_ROUNDS: usize = 12;
+/// One document of the first minibatch in so many judges what was learned from the others …
+const SPARED: usize = 5;
+/// … unless they are fewer than this: then the objective judges.
+const LEAST_JUDGES: usize = 30;
+/// Documents of a sample that judge merges, and those that came after the first minibatch if they are so many.
+const JUDGES: usize = 600;
+const LATER_JUDGES: usize = 400;
+/// How many times the data of the first minibatch its topics are judged for when more are to come.
+const HORIZON: f64 = 8.0;
+/// Documents for which one topic in so many stays ask for all of them.
+const MOST: f64 = 2.0;
+/// Sweeps with all documents once the number of topics is known.
+const LAST_SWEEPS: usize = 8;
 /// Documents that are looked at again in one piece.
 const PIECE: usize = 1000;
-/// Seeds are this many times denser when more documents are to come.
-const MORE_SEEDS: usize = 4;
 /// With more tables than this times `K^1.5` there are too few topics, and less novelty opens one: 60 or so for some ten
 /// thousand tables, and 350 for a hundred and thirty thousand.
 const CROWDED: f64 = 20.0;
@@ -82,8 +94,7 @@ pub struct TopicSettings {
     /// A document forgets a topic that has fewer of its words than this. At 0 it forgets none, and the objective never
     /// falls.
     pub least_words: f64,
-    /// Documents of the first minibatch for each topic that it begins with, when it is all there is; a fourth of that when
-    /// more will come, because the topics that documents need grow with their number …
+    /// Documents for each topic that the first minibatch begins with …
     pub documents_per_seed: usize,
     /// … which are no more than this.
     pub most_seeds: usize,
@@ -101,7 +112,7 @@ impl Default for TopicSettings {
             sweeps: 4,
             first_sweeps: 25,
             least_words: 0.1,
-            documents_per_seed: 16,
+            documents_per_seed: 4,
             most_seeds: 250,
             novelty: 0.5,
             least_documents: 2.0,
@@ -126,21 +137,38 @@ impl TopicSettings {
             self.seed(
                 &mut ascent,
                 &all,
-                (all.len() * MORE_SEEDS / self.documents_per_seed.max(1)).clamp(1, self.max_new.max(1)),
+                (all.len() / self.documents_per_seed.max(1)).clamp(1, self.max_new.max(1)),
                 rng,
             );
         } else {
             self.open_sweeps(&mut ascent);
             let novel = self.novel(&ascent);
-            let per_seed = (self.documents_per_seed / MORE_SEEDS).max(1);
-            let seeds = (novel.len() / per_seed).min(self.max_new);
+            let seeds = (novel.len() / self.documents_per_seed.max(1)).min(self.max_new);
             if seeds > 0 {
+                let without = ascent.clone();
                 self.seed(&mut ascent, &novel, seeds, rng);
+                self.climb(&mut ascent, self.sweeps);
+                self.empty(&mut ascent);
+                let judges = Judges::of_learned(&select(batch, &novel), &corpus, 1.0);
+                let (gain, error) = judges.difference(&judges.scores(&ascent), &judges.scores(&without));
+                if judges.len() == 0 || gain > error {
+                    return ascent.export(self.least_words);
+                }
+                // The documents that asked for new topics are no better off with them.
+                ascent = without;
             }
         }
         self.climb(&mut ascent, self.sweeps);
         self.empty(&mut ascent);
         ascent.export(self.least_words)
+    }
+
+    /// Many topics of some documents, as many as have documents of their own.
+    fn grow(&self, ascent: &mut Ascent<'_>, documents: &[usize], rng: &mut impl Rng) {
+        let seeds = (documents.len() / self.documents_per_seed.max(1)).clamp(2, self.most_seeds.max(2));
+        self.seed(ascent, documents, seeds, rng);
+        self.climb(ascent, self.first_sweeps);
+        self.empty(ascent);
     }
 
     /// Opens topics around documents that lie far apart.
@@ -230,74 +258,118 @@ impl Inference<Topic, Hierarchical> for TopicSettings {
         self.learn(posterior, batch, rng)
     }
 
-    /// Begins with many topics around documents that lie far apart, and lets the documents choose.
+    /// Begins with many topics around documents that lie far apart, and walks down from there to as many as there are. Where
+    /// more documents are to come and these ask for most of the topics that they began with, all of them stay: what so many
+    /// topics are worth will be seen (`merges`).
     fn bootstrap(
         &self,
         prior: &Posterior<Topic, Hierarchical>,
         batch: &Documents,
-        _choice: PriorChoice,
+        choice: PriorChoice,
         outlook: Outlook,
         rng: &mut impl Rng,
         _workspace: &mut (),
-    ) -> Bootstrap<Topic> {
+    ) -> (Bootstrap<Topic>, Option<Hierarchical>) {
+        debug_assert!(prior.components().is_empty(), "a bootstrap starts from nothing");
         let corpus = Corpus::new(batch);
+        let all: Vec<usize> = (0..corpus.len()).filter(|ix| corpus.tokens(*ix) > 0.0).collect();
+        let (spared, kept) = match all.len() / SPARED < LEAST_JUDGES {
+            true => (Vec::new(), all.clone()),
+            false => {
+                let (spared, kept): (Vec<_>, Vec<_>) =
+                    all.iter().enumerate().partition(|(place, _)| place % SPARED == SPARED - 1);
+                let numbers = |places: Vec<(usize, &usize)>| places.into_iter().map(|(_, ix)| *ix).collect();
+                (numbers(spared), numbers(kept))
+            }
+        };
+        let (spared, kept) = (select(batch, &spared), select(batch, &kept));
+        let learned = Corpus::over(&kept, corpus.words.clone());
+        let judges =
+            |horizon: f64| (!spared.is_empty()).then(|| Judges::of_spared(&spared, &kept, &corpus, horizon));
+        let (later, now) = (judges(HORIZON), judges(1.0));
         let mut ascent = Ascent::start(prior, &corpus);
-        if !corpus.words.is_empty() {
-            let all: Vec<usize> = (0..corpus.len()).filter(|ix| corpus.tokens(*ix) > 0.0).collect();
-            let per_seed = match outlook {
-                Outlook::Everything => self.documents_per_seed,
-                Outlook::MoreToCome => self.documents_per_seed / MORE_SEEDS,
+        let mut between = None;
+        if !all.is_empty() {
+            let mut first = Ascent::start(prior, &learned);
+            self.grow(&mut first, &(0..learned.len()).collect::<Vec<_>>(), rng);
+            let begun = first.columns.len();
+            let mut walk = Walk {
+                ascent: first,
+                judges: later.as_ref(),
+                mode: Mode::Learning,
+                choice,
+                scale: 1.0,
+                least_words: self.least_words,
+                pairs: Vec::new(),
             };
-            let seeds = (all.len() / per_seed.max(1)).clamp(2, self.most_seeds.max(2));
-            self.seed(&mut ascent, &all, seeds, rng);
-            self.climb(&mut ascent, self.first_sweeps);
-            self.empty(&mut ascent);
+            walk.settle(STEPS);
+            let mut rich = false;
+            if outlook == Outlook::MoreToCome && later.is_some() {
+                path::walk(&mut walk, later.as_ref(), Objective::Exact);
+                rich = MOST * walk.ascent.columns.len() as f64 >= begun as f64;
+            }
+            if rich {
+                self.grow(&mut ascent, &all, rng);
+            } else {
+                walk.judges = now.as_ref();
+                between = Some(path::walk(&mut walk, now.as_ref(), Objective::Exact));
+                ascent = walk.ascent.with_documents(&corpus);
+                self.open_sweeps(&mut ascent);
+                self.climb(&mut ascent, LAST_SWEEPS);
+                self.empty(&mut ascent);
+            }
         }
-        Bootstrap {
-            family: *prior.family(),
+        let learned = Bootstrap {
+            family: ascent.family,
             objective: ascent.objective(),
             increment: ascent.export(self.least_words),
             rounds: self.first_sweeps,
-            between: None,
-        }
+            between,
+        };
+        (learned, Some(ascent.process))
     }
 
+    /// The prior of the first minibatch stays: documents that were labelled under it are gone.
     fn refit(&self, _posterior: &Posterior<Topic, Hierarchical>) -> Option<(Topic, Hierarchical)> {
         None
     }
 
+    /// The merges down to as many topics as there are, for documents that they have learned from long ago.
     fn merges(
         &self,
         posterior: &Posterior<Topic, Hierarchical>,
         sample: &Documents,
-        _later: Option<&[bool]>,
-        _choice: PriorChoice,
+        later: Option<&[bool]>,
+        choice: PriorChoice,
         horizon: f64,
     ) -> Merges<Topic> {
-        let judges = sample.slice(0, JUDGES);
-        if judges.tokens() <= 0.0 {
+        let came_later = |ix: &usize| later.is_some_and(|later| later.get(*ix) == Some(&true));
+        let mut chosen: Vec<usize> = (0..sample.len()).filter(came_later).collect();
+        if chosen.len() < LATER_JUDGES {
+            chosen = (0..sample.len()).collect();
+        }
+        chosen.truncate(JUDGES);
+        let documents = select(sample, &chosen);
+        let corpus = Corpus::new(&documents);
+        let ascent = Ascent::start(posterior, &corpus);
+        if corpus.words.is_empty() || ascent.columns.is_empty() {
             return Merges { family: None, pairs: Vec::new(), between: None };
         }
-        let corpus = Corpus::new(&judges);
-        let mut merged = Vec::new();
-        let mut now = posterior.clone();
-        for _ in 0..MERGE_ROUNDS {
-            let mut ascent = Ascent::start(&now, &corpus);
-            self.open_sweeps(&mut ascent);
-            let pairs = merge::merges(&ascent, posterior.mass() / judges.tokens(), horizon);
-            if pairs.is_empty() {
-                break;
-            }
-            for (ends, into) in &pairs {
-                if let (Some(from), Some(target)) = (now.position(*ends), now.position(*into)) {
-                    now.components[target] =
-                        Arc::new(now.components[target].joined(&now.components[from], 1.0));
-                    now.components.remove(from);
-                }
-            }
-            merged.extend(pairs);
-        }
-        Merges { family: None, pairs: merged, between: None }
+        let judges = Judges::of_learned(&documents, &corpus, horizon);
+        let judges = (judges.len() >= LEAST_JUDGES).then_some(judges);
+        let mut walk = Walk {
+            ascent,
+            judges: judges.as_ref(),
+            mode: Mode::Looking,
+            choice,
+            scale: posterior.mass() / documents.tokens(),
+            least_words: self.least_words,
+            pairs: Vec::new(),
+        };
+        walk.ascent.look(OPEN_STEPS, self.least_words);
+        walk.settle(STEPS);
+        let between = path::walk(&mut walk, judges.as_ref(), Objective::Estimate);
+        Merges { family: None, pairs: walk.pairs, between: Some(between) }
     }
 
     fn look_again(
@@ -326,4 +398,14 @@ impl Inference<Topic, Hierarchical> for TopicSettings {
         }
         found.into_iter().collect()
     }
+}
+
+/// Some of the documents.
+fn select(documents: &Documents, chosen: &[usize]) -> Documents {
+    let mut some = Documents::none(documents.n_words());
+    for ix in chosen {
+        let entries: Vec<(u32, f64)> = documents.entries(*ix).collect();
+        some.push(&entries).expect("documents of documents");
+    }
+    some
 }
