@@ -17,8 +17,8 @@ use anabranch::engine::{self, Event, Flow, Observer};
 use anabranch::family::AnyFamily;
 use anabranch::infer::{Between, PriorChoice};
 use anabranch::process::AnyProcess;
-use anabranch_io::{InputRead, Schema, Seen};
 use anabranch_io::model::{Model, Provenance};
+use anabranch_io::{InputRead, Schema, Seen};
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
 use crate::error::Fault;

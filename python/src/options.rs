@@ -60,13 +60,18 @@ impl Options {
     /// What the parameters ask for, as the table of the command line sees it.
     fn request(&self) -> Request {
         let model = if self.discount.is_some() { ModelKind::Py } else { ModelKind::Dp };
-        Request { model, algorithm: Algorithm::Sda, place: Place::Here, identify: OnOff::On, begin: Begin::Anew }
+        Request {
+            model,
+            algorithm: Algorithm::Sda,
+            place: Place::Here,
+            identify: OnOff::On,
+            begin: Begin::Anew,
+        }
     }
 
     /// The parameters that are not left to what is usual, by their names.
     fn given(&self) -> Vec<&'static str> {
-        let always =
-            ["family", "alpha", "bound", "batch_size", "max_new", "threads", "schedule", "seed"];
+        let always = ["family", "alpha", "bound", "batch_size", "max_new", "threads", "schedule", "seed"];
         let optional = [
             ("discount", self.discount.is_some()),
             ("prior_mean", self.prior_mean.is_some()),

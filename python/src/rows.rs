@@ -190,7 +190,8 @@ impl Buffer {
         let columns = edge.schema.dimensions();
         debug_assert_eq!(values.len(), rows * columns);
         edge.check(&values)?;
-        let batch = Batch::with_missing(columns, values).map_err(|error| Fault::Internal(error.to_string()))?;
+        let batch =
+            Batch::with_missing(columns, values).map_err(|error| Fault::Internal(error.to_string()))?;
         match weights {
             Some(weights) => batch.with_weights(weights).map_err(Fault::input),
             None => Ok(batch),

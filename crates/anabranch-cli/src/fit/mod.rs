@@ -60,7 +60,7 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
     let args = &begun.as_ref().map_or_else(|| args.clone(), |begun| begun.settle(args));
     let method = Method::new(args.algorithm, &args.rival, &args.engine)?;
     let process = match &begun {
-        Some(begun) => begun.model.fold.posterior().process().clone(),
+        Some(begun) => *begun.model.fold.posterior().process(),
         None => args.engine.process(discount(args.model, args.discount))?,
     };
     let spec = FamilySpec::parse(&args.family)?;

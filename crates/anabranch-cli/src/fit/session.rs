@@ -201,7 +201,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
                         }
                         let learned = (setup.family)(rows, schema).and_then(|family| {
                             let provenance = Provenance { schema: schema.clone(), ..provenance.clone() };
-                            Ok(early_model(rows, family, process.clone(), &config, provenance).save(out)?)
+                            Ok(early_model(rows, family, process, &config, provenance).save(out)?)
                         });
                         match learned {
                             Ok(()) => progress

@@ -22,8 +22,10 @@ use crate::process::Process;
 
 /// Minibatches that wait to join, and the posteriors that the next ones read.
 pub(super) struct Turnstile<F, P, B> {
-    shared: Arc<(Mutex<State<F, P, B>>, Condvar)>,
+    shared: Arc<Gate<F, P, B>>,
 }
+
+type Gate<F, P, B> = (Mutex<State<F, P, B>>, Condvar);
 
 struct State<F, P, B> {
     rounds: Rounds<F, P>,
