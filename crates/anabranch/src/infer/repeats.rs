@@ -46,14 +46,15 @@ pub(super) fn groups<F: Family>(family: &F, batch: &Batch) -> Option<Groups> {
     let key = |row: usize| exact.iter().map(move |column| or_missing(batch.row(row)[*column]));
     let mut order: Vec<usize> = (0..batch.n_rows()).collect();
     order.sort_by(|a, b| key(*a).partial_cmp(key(*b)).expect("values are numbers").then(a.cmp(b)));
-    if order.windows(2).all(|pair| !key(pair[0]).eq(key(pair[1]))) {
+    // Rows of which nothing is known are no copies.
+    let equal = |a: usize, b: usize| key(a).eq(key(b)) && key(a).any(f64::is_finite);
+    if order.windows(2).all(|pair| !equal(pair[0], pair[1])) {
         return None;
     }
     let mut leader = vec![0; order.len()];
     for (ix, row) in order.iter().enumerate() {
         let before = ix.checked_sub(1).map(|before| order[before]);
-        leader[*row] =
-            before.filter(|before| key(*before).eq(key(*row))).map_or(*row, |before| leader[before]);
+        leader[*row] = before.filter(|before| equal(*before, *row)).map_or(*row, |before| leader[before]);
     }
     let (mut first, mut place) = (Vec::new(), vec![0; order.len()]);
     for row in 0..leader.len() {
@@ -178,6 +179,15 @@ mod tests {
             (different.values(), different.weights()),
             (&[0.5, 0.25, 0.75][..], Some(&[2.0, 1.0, 2.0][..]))
         );
+    }
+
+    #[test]
+    fn rows_of_which_nothing_is_known_are_no_copies() {
+        let exact: Vec<f64> = (0..50).map(|ix| f64::from(ix).sin()).collect();
+        let family = Gaussian::from_rows(&Batch::new(1, exact.clone()).unwrap()).unwrap();
+        let with_holes = |values: Vec<f64>| Batch::with_missing(1, values).unwrap();
+        assert!(groups(&family, &with_holes([&exact[..], &[f64::NAN; 5]].concat())).is_none());
+        assert!(groups(&family, &with_holes([&exact[..], &[exact[3]]].concat())).is_some());
     }
 
     #[test]
