@@ -516,6 +516,11 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
     def _new_engine(self):
         return _core.Engine(self._options())
 
+    def _most_components(self):
+        # An estimator that an older version has pickled has no such parameter.
+        most = getattr(self, "max_components", None)
+        return None if most is None else _whole("max_components", most, 1)
+
     def _options(self):
         """The parameters as the engine wants them."""
         options = {
@@ -526,7 +531,7 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             "batch_size": _whole("batch_size", self.batch_size, 1),
             "bootstrap": None if self.bootstrap is None else _whole("bootstrap", self.bootstrap, 0),
             "polish": None if self.polish is None else _whole("polish", self.polish, 1),
-            "max_components": None if self.max_components is None else _whole("max_components", self.max_components, 1),
+            "max_components": self._most_components(),
             "max_new": _whole("max_new", self.max_new, 0),
             "threads": self._threads(),
             "workers": None if self.workers is None else _whole("workers", self.workers, 1),

@@ -6,7 +6,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Engine", "Stop", "cluster", "describe", "infer", "main"]
+__all__ = ["Engine", "Stop", "cluster", "describe", "infer", "main", "merge"]
 
 @final
 class Engine:
@@ -72,3 +72,4 @@ def infer(
 ) -> bytes: ...
 def describe(bytes: bytes) -> str: ...
 def main(args: Sequence[str]) -> int: ...
+def merge(models: Sequence[bytes], assume_apart: bool, threads: int) -> bytes: ...

@@ -1,5 +1,7 @@
 """Rows with a known truth, shared by the tests."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,19 @@ def rows_of(n, seed=0, dtype=np.float64):
 def rows():
     """2000 rows and their clusters."""
     return rows_of(2000)
+
+
+def learned(path):
+    """All of a model file but the names of its inputs, and the checksum over them."""
+    file = path.read_bytes()
+    end = 8 + int.from_bytes(file[:8], "little")
+    parts = json.loads(file[8:end])
+    metadata = parts.pop("__metadata__")
+    header = json.loads(metadata.pop("header"))
+    del metadata["crc32"]
+    for read in header["provenance"]["learned_from"]:
+        del read["name"]
+    return parts, metadata, header, file[end:]
 
 
 def same(a, b):

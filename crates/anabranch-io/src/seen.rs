@@ -303,7 +303,11 @@ impl Log {
     fn check_new(&self, input: usize) -> Result<(), ReadError> {
         let Some(seen) = self.seen.get(input) else { return Ok(()) };
         let now = seen.input();
-        match self.known.iter().find(|known| known.begins_like(&now)) {
+        // A file that has grown begins with what was learned of it.
+        let grown = |known: &InputRead| {
+            known.head_rows >= TELLING_ROWS && seen.head(known.head_rows) == Some(known.head)
+        };
+        match self.known.iter().find(|known| known.begins_like(&now) || grown(known)) {
             Some(known) => {
                 Err(ReadError::LearnedBefore { file: seen.name.clone(), then: known.name.clone() })
             }

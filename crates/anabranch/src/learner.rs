@@ -188,15 +188,19 @@ struct Buffer {
     weights: Vec<f64>,
     weighted: bool,
     columns: usize,
+    /// Rows that have left it already.
+    gone: usize,
 }
 
 impl Buffer {
     fn rows(&self) -> usize {
-        self.weights.len()
+        self.weights.len() - self.gone
     }
 
     fn push(&mut self, rows: &Batch) {
         self.columns = rows.dimensions();
+        self.values.drain(..self.gone * self.columns);
+        self.weights.drain(..std::mem::take(&mut self.gone));
         self.values.extend_from_slice(rows.values());
         match rows.weights() {
             Some(weights) => {
@@ -207,11 +211,19 @@ impl Buffer {
         }
     }
 
+    /// Takes back the last rows that came.
+    fn drop_last(&mut self, n: usize) {
+        self.weights.truncate(self.weights.len() - n);
+        self.values.truncate(self.values.len() - n * self.columns);
+    }
+
     /// The first rows, which leave the buffer.
     fn take(&mut self, n: usize) -> Batch {
-        let values = self.values.drain(..n * self.columns).collect();
-        let weights: Vec<f64> = self.weights.drain(..n).collect();
-        let rows = Batch::new(self.columns, values);
+        let (from, to) = (self.gone, self.gone + n);
+        self.gone = to;
+        let rows =
+            Batch::with_missing(self.columns, self.values[from * self.columns..to * self.columns].to_vec());
+        let weights = self.weights[from..to].to_vec();
         let rows = rows.and_then(|rows| if self.weighted { rows.with_weights(weights) } else { Ok(rows) });
         rows.expect("they were rows when they came")
     }
@@ -274,11 +286,16 @@ impl<F: Family> Learner<F> {
         self.buffer.push(rows);
         let first = self.config.bootstrap_rows;
         if self.centre.is_none() && self.buffer.rows() >= first {
-            let rows = self.buffer.take(first);
-            self.centre = Some(self.begin(rows)?);
-            self.minibatches = 1;
+            let mut rest = self.buffer.clone();
+            match self.begin(rest.take(first)) {
+                Ok(centre) => (self.centre, self.buffer, self.minibatches) = (Some(centre), rest, 1),
+                Err(error) => {
+                    self.buffer.drop_last(rows.n_rows());
+                    return Err(error);
+                }
+            }
         }
-        if let Some(centre) = &self.centre {
+        if let Some(centre) = self.centre.as_ref().filter(|_| self.buffer.rows() >= self.minibatch_rows) {
             let (rows, next) = (self.minibatch_rows, &mut self.minibatches);
             go_on(centre, &mut Cutter { buffer: &mut self.buffer, rows, next }, &self.config);
         }

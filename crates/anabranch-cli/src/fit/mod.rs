@@ -27,7 +27,7 @@ pub use outcome::Outcome;
 pub(crate) use outcome::resolution;
 pub(crate) use progress::Progress;
 pub use session::{Finished, Further, Setup, run};
-pub(crate) use session::{check_out, check_places};
+pub(crate) use session::{check_apart, check_out, check_places};
 pub use summary::{print_outcome, said_of_data, write_report};
 #[cfg(feature = "cluster")]
 pub use trace::Trace;
@@ -51,6 +51,12 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         return Err(Failure::left_out("does not talk to clusters", "cluster"));
     }
     check_times_read(args)?;
+    let outputs = [
+        ("--out", args.output.out.as_deref()),
+        ("--trace", args.output.trace.as_deref()),
+        ("--events", args.events.as_deref()),
+    ];
+    check_apart(&outputs, &args.inputs)?;
     match args.model {
         ModelKind::Dp | ModelKind::Py => {}
         ModelKind::Hdp => return topics::fit(args),

@@ -411,6 +411,27 @@ pub(crate) fn check_out(out: &Path) -> Result<(), Failure> {
     }
 }
 
+/// Refuses to write a result where rows are read, or two results to one place.
+pub(crate) fn check_apart(outputs: &[(&str, Option<&Path>)], inputs: &[String]) -> Result<(), Failure> {
+    // Devices and pipes are no files that could be lost.
+    let file = |path: &Path| path.is_file().then(|| std::fs::canonicalize(path).ok()).flatten();
+    let named: Vec<(&str, &Path)> =
+        outputs.iter().filter_map(|(flag, path)| Some((*flag, (*path)?))).collect();
+    for (ix, (flag, path)) in named.iter().enumerate() {
+        if let Some(read) = inputs.iter().find(|input| {
+            file(path).is_some_and(|file_of| file(Path::new(input)).is_some_and(|input| input == file_of))
+        }) {
+            return Err(Failure::input(format!("{flag} {}: rows are read from {read}", path.display()))
+                .with_hint("write to another file"));
+        }
+        let device = path.exists() && !path.is_file();
+        if let Some((other, _)) = named[..ix].iter().find(|(_, earlier)| earlier == path && !device) {
+            return Err(Failure::input(format!("{other} and {flag} name the same file {}", path.display())));
+        }
+    }
+    Ok(())
+}
+
 /// Finds out before the work, not after it, that its result has no place to go.
 pub(crate) fn check_places(output: &OutputArgs) -> Result<(), Failure> {
     if let Some(out) = &output.out {

@@ -149,7 +149,7 @@ impl<'a> Watch<'a> {
         let rows = self.provenance.observations;
         let writing = writing.map(|(every, out)| {
             let (next, next_rows) = match every {
-                Every::Rows(more) => (Instant::now(), rows + more),
+                Every::Rows(more) => (Instant::now(), rows.saturating_add(more)),
                 Every::Span(Span(after)) => (Instant::now() + after, 0),
             };
             Writing { every, out, next, next_rows, warned: false }
@@ -175,7 +175,7 @@ impl<'a> Watch<'a> {
             self.progress.warn(&format!("the model cannot be written, the run goes on: {error}"));
         }
         match writing.every {
-            Every::Rows(more) => writing.next_rows = rows + more,
+            Every::Rows(more) => writing.next_rows = rows.saturating_add(more),
             Every::Span(Span(after)) => writing.next = Instant::now() + after,
         }
     }

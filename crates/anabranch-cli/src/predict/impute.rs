@@ -16,12 +16,14 @@ use super::{Edge, ROWS_AT_ONCE, cores, table};
 use crate::args::ImputeArgs;
 use crate::failure::Failure;
 use crate::fit::Progress;
+use crate::fit::check_apart;
 use crate::picture::counted;
 use crate::reading::{input_name, open_inputs, options_with_missing};
 use crate::{features, topics};
 
 /// Runs the command: every column of the input in its order, those of the model without a missing value.
 pub fn command(args: &ImputeArgs) -> Result<(), Failure> {
+    check_apart(&[("--out", args.out.as_deref())], &args.inputs)?;
     if model_name(&args.model).is_ok_and(|name| [features::NAME, topics::NAME].contains(&name.as_str())) {
         return Err(Failure::input("impute goes with mixtures"));
     }
@@ -163,7 +165,11 @@ impl<'a> Filler<'a> {
         let own = self.columns.iter().zip(rows.kept).map(|((_, column), kept)| match column {
             None => Values::Cells(kept),
             Some(column) => match self.labels(*column) {
-                None => Values::Numbers((0..n).map(|row| values[row * d + column]).collect()),
+                // A row that is left as it is keeps the numbers that it has.
+                None => {
+                    let own = |row: usize| kept.get(row).trim().parse().ok().filter(|x: &f64| x.is_finite());
+                    Values::Numbers((0..n).map(|row| values[row * d + column].or_else(|| own(row))).collect())
+                }
                 Some(labels) => Values::Cells(named(
                     labels,
                     kept,

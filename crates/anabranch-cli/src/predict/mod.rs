@@ -20,6 +20,7 @@ use crate::args::PredictArgs;
 use crate::failure::Failure;
 use crate::features;
 use crate::fit::Progress;
+use crate::fit::check_apart;
 use crate::picture::counted;
 use crate::reading::{open_inputs, options_with_missing, out_of_domain};
 use crate::topics;
@@ -32,6 +33,7 @@ const ROWS_AT_ONCE: usize = 2048;
 
 /// Runs the command. Every row of the input has one row in the output, in order; a bad one has no answer and is counted.
 pub fn command(args: &PredictArgs) -> Result<(), Failure> {
+    check_apart(&[("--out", args.out.as_deref())], &args.inputs)?;
     match model_name(&args.model).as_deref() {
         Ok(topics::NAME) => return topics::predict(args),
         Ok(features::NAME) => return features::predict(args),

@@ -79,7 +79,7 @@ impl Flight {
     }
 
     fn is_one(self) -> bool {
-        matches!(self, Self::Fixed(0 | 1))
+        matches!(self, Self::Fixed(0 | 1) | Self::Growing(0 | 1))
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) fn keep_within<F: Conjugate, P: Process, B: Minibatch, I>(
         }
         let Some((id, into)) = closest(&snapshot) else { return };
         central.note(What::Limit { components, most });
+        // What the data tell of their number is not what was asked for.
+        central.remembered(|memory| memory.doubt(None));
         let _ = central.append(&Entry::Retire { id, into });
     }
 }

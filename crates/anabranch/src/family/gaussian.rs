@@ -17,6 +17,7 @@ use std::sync::OnceLock;
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
+use super::dependent;
 use super::error::{PriorError, require_len};
 use super::frame::{PRIOR_SHARE, are_moments};
 use super::normal_inverse_wishart::{NormalInverseWishart, add_scatter, factor_or_repair};
@@ -104,6 +105,7 @@ impl Gaussian {
     /// A weak prior in the frame of the first rows.
     pub fn from_rows(rows: &Batch) -> Result<Self, PriorError> {
         let frame = Frame::from_rows(rows)?;
+        let frame = dependent::with_intervals(frame, rows)?;
         let d = frame.dimensions();
         let dof = d as f64 + 2.0;
         // E Σ = Ψ₀ / (ν₀ − D − 1), and ν₀ − D − 1 = 1.

@@ -15,6 +15,7 @@ mod any;
 mod bernoulli;
 mod categorical;
 mod counts;
+mod dependent;
 mod diagonal;
 mod draw;
 mod error;
