@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::features;
 use crate::fit::{describe, resolution};
 use crate::picture::{counted, grouped, significant};
-use crate::printing::{print_json, rounding, uncertainty};
+use crate::printing::{dependence, print_json, rounding, uncertainty};
 use crate::topics;
 
 /// What `inspect --json` prints.
@@ -32,7 +32,7 @@ struct Inspection {
     #[serde(skip_serializing_if = "Option::is_none")]
     resolution: Option<Vec<f64>>,
     #[serde(skip)]
-    rounding: Option<String>,
+    rounding: Vec<String>,
     model: &'static str,
     family: String,
     prior: serde_json::Value,
@@ -128,7 +128,10 @@ fn inspect(model: &Model) -> Result<Inspection, Failure> {
     Ok(Inspection {
         mass,
         resolution: resolution(posterior.family()),
-        rounding: rounding(posterior.family(), &columns),
+        rounding: [rounding(posterior.family(), &columns), dependence(posterior.family(), &columns)]
+            .into_iter()
+            .flatten()
+            .collect(),
         observations: provenance.observations,
         skipped_rows: provenance.skipped_rows,
         model: posterior.process().name(),

@@ -30,11 +30,42 @@ pub fn uncertainty(between: Option<Between>) -> Option<String> {
     (fewest < most).then(|| format!("the data hardly tell between {fewest} and {most} components"))
 }
 
+/// What was made of columns that are constant or follow from others: one line, where there are any.
+pub fn dependence(family: &AnyFamily, names: &[String]) -> Option<String> {
+    let columns = dependent(family);
+    let listed = some_of(columns.iter().map(|column| name_of(names, *column)).collect());
+    (!columns.is_empty()).then(|| format!("constant, or following from other columns: {listed}; known up to an interval (--resolution 0: exactly)"))
+}
+
+fn dependent(family: &AnyFamily) -> Vec<usize> {
+    match family {
+        AnyFamily::Gaussian(gaussian) => gaussian.dependent_columns(),
+        _ => Vec::new(),
+    }
+}
+
+fn name_of(names: &[String], column: usize) -> String {
+    names.get(column).cloned().unwrap_or_else(|| column.to_string())
+}
+
+/// The first of them, and how many there are beside.
+fn some_of(mut listed: Vec<String>) -> String {
+    let more = listed.len().saturating_sub(NAMED);
+    listed.truncate(NAMED);
+    if more > 0 {
+        listed.push(format!("{more} more"));
+    }
+    listed.join(", ")
+}
+
 /// What was made of rounded values: one line, where there are any.
 pub fn rounding(family: &AnyFamily, names: &[String]) -> Option<String> {
-    let rounded = |column: &usize| family.resolution(*column).is_some_and(|width| width > 0.0);
+    let dependent = dependent(family);
+    let rounded = |column: &usize| {
+        family.resolution(*column).is_some_and(|width| width > 0.0) && !dependent.contains(column)
+    };
     let columns: Vec<usize> = (0..family.dimensions()).filter(rounded).collect();
-    let name = |column: &usize| names.get(*column).cloned().unwrap_or_else(|| column.to_string());
+    let name = |column: &usize| name_of(names, *column);
     let width = |column: &usize| significant(family.resolution(*column).unwrap_or(0.0), 3);
     let first = width(columns.first()?);
     let alike = columns.iter().all(|column| width(column) == first);
@@ -42,14 +73,10 @@ pub fn rounding(family: &AnyFamily, names: &[String]) -> Option<String> {
         true => name(column),
         false => format!("{} by {}", name(column), width(column)),
     };
-    let mut listed: Vec<String> = columns.iter().take(NAMED).map(shown).collect();
-    if columns.len() > NAMED {
-        listed.push(format!("{} more", columns.len() - NAMED));
-    }
     let all = if columns.len() == family.dimensions() && alike {
         "all columns".to_owned()
     } else {
-        listed.join(", ")
+        some_of(columns.iter().map(shown).collect())
     };
     let by = if alike { format!(" to multiples of {first}") } else { String::new() };
     Some(format!("rounded{by}: {all}; each value counts as an interval (--resolution 0: as exact)"))

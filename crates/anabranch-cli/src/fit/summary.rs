@@ -14,7 +14,7 @@ use crate::args::OutputArgs;
 use crate::doubts::{Doubts, diagnose};
 use crate::failure::Failure;
 use crate::picture::{counted, grouped, significant};
-use crate::printing::{Effort, print_json, print_places, repetition, rounding, uncertainty};
+use crate::printing::{Effort, dependence, print_json, print_places, repetition, rounding, uncertainty};
 use crate::report::{
     BadRow, ClusterRow, ComponentRow, Covariance, EllipseData, Projection, ReportData, ReportFiles,
     ScatterData, TreeData, write,
@@ -26,6 +26,7 @@ pub fn said_of_data(finished: &Finished) -> Vec<String> {
     let lines = [
         uncertainty(finished.model.provenance.between),
         rounding(finished.posterior().family(), &names),
+        dependence(finished.posterior().family(), &names),
         repetition(finished.copies),
     ];
     lines.into_iter().flatten().collect()

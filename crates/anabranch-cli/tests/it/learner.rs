@@ -62,3 +62,17 @@ fn rows_that_cannot_be_learned_from_change_nothing() {
     assert_eq!(before, format!("{:?}", learner.model().unwrap()));
     assert!(Mixture::gaussian().alpha(-1.0).learner().is_err());
 }
+
+#[test]
+fn missing_values_and_a_first_minibatch_that_makes_no_family_lose_no_row() {
+    let mut learner = Mixture::gaussian().first_rows(50).learner().unwrap();
+    let mut values = rows(200);
+    values[7] = f64::NAN;
+    learner.learn(&Batch::with_missing(2, values).unwrap()).unwrap();
+    assert_eq!(learner.model().unwrap().posterior().mass(), 200.0);
+    let weightless = Batch::new(1, vec![1.0; 5]).unwrap().with_weights(vec![0.0; 5]).unwrap();
+    let mut learner = Mixture::gaussian().first_rows(20).learner().unwrap();
+    assert!(learner.learn(&weightless).is_err());
+    learner.learn(&Batch::new(1, rows(15)).unwrap()).unwrap();
+    assert_eq!(learner.model().unwrap().posterior().mass(), 30.0);
+}

@@ -173,3 +173,13 @@ fn a_model_of_features_or_topics_fills_nothing_in() {
     sandbox.fit(&["rows.csv", "--model", "bp", "--out", "model"]);
     assert_eq!(sandbox.run(&["impute", "model", "rows.csv"]).refusal(), "impute goes with mixtures");
 }
+
+#[test]
+fn rows_that_are_left_as_they_are_keep_their_numbers() {
+    let sandbox = Sandbox::with("rows.csv", three_clusters(60, 1).csv());
+    sandbox.run(&["fit", "rows.csv", "-q", "--out", "model"]).ok();
+    let header = sandbox.text("rows.csv").lines().next().unwrap().to_owned();
+    sandbox.write("bad.csv", format!("{header}\n1.5,foo\n2.5,3.5\n"));
+    let run = sandbox.run(&["impute", "model", "bad.csv", "--on-bad-row", "skip", "-q"]);
+    assert_eq!(run.stdout.lines().nth(1), Some("1.5,"), "{}", run.transcript());
+}

@@ -150,3 +150,32 @@ fn a_model_that_is_replaced_keeps_its_permissions() {
     sandbox.fit(&["rows.csv", "--out", "model"]);
     assert_eq!(std::fs::metadata(sandbox.path("model")).unwrap().permissions().mode() & 0o777, 0o600);
 }
+
+#[test]
+fn results_never_replace_the_rows_that_they_are_made_of() {
+    let sandbox = sandbox();
+    let rows = sandbox.text("rows.csv");
+    sandbox.run(&["fit", "rows.csv", "-q", "--out", "model"]).ok();
+    std::os::unix::fs::symlink(sandbox.path("rows.csv"), sandbox.path("link.csv")).unwrap();
+    for (flags, message) in [
+        (vec!["fit", "rows.csv", "--out", "rows.csv"], "--out rows.csv: rows are read from rows.csv"),
+        (vec!["fit", "rows.csv", "--out", "link.csv"], "--out link.csv: rows are read from rows.csv"),
+        (
+            vec!["fit", "rows.csv", "--events", "./rows.csv"],
+            "--events ./rows.csv: rows are read from rows.csv",
+        ),
+        (vec!["fit", "rows.csv", "--trace", "rows.csv"], "--trace rows.csv: rows are read from rows.csv"),
+        (vec!["fit", "rows.csv", "--out", "m", "--events", "m"], "--out and --events name the same file m"),
+        (
+            vec!["predict", "model", "rows.csv", "--out", "rows.csv"],
+            "--out rows.csv: rows are read from rows.csv",
+        ),
+        (
+            vec!["impute", "model", "rows.csv", "--out", "rows.csv"],
+            "--out rows.csv: rows are read from rows.csv",
+        ),
+    ] {
+        assert_eq!(sandbox.run(&flags).message(), message);
+    }
+    assert_eq!(sandbox.text("rows.csv"), rows);
+}

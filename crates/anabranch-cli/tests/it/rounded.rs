@@ -63,3 +63,28 @@ fn rows_that_repeat_are_counted_and_said() {
     let said = sandbox.run(&["fit", "rows.csv", "--quiet"]);
     assert!(said.stdout.contains("rows repeat 5 times on average"), "{}", said.stdout);
 }
+
+/// Three clusters on a line; the other column is made of the first, or of nothing.
+fn beside(other: impl Fn(f64) -> f64) -> String {
+    let noise = |t: f64| t.sin() + (1.7 * t).sin() + (2.3 * t).sin();
+    let row = |ix: i32| {
+        let x = 15.0 * f64::from(ix % 3) + noise(f64::from(ix));
+        format!("{x},{}\n", other(x))
+    };
+    format!("x,y\n{}", (0..600).map(row).collect::<String>())
+}
+
+#[test]
+fn columns_that_say_nothing_hide_no_clusters() {
+    for (other, name) in
+        [(beside(|_| 7.0), "constant"), (beside(|x| 2.54 * x), "the same"), (beside(|x| 3.0 - x), "sum")]
+    {
+        let sandbox = Sandbox::with("rows.csv", other);
+        let run = sandbox.run(&["fit", "rows.csv", "--out", "m.anabranch", "--quiet"]);
+        assert!(run.ok().starts_with("600 rows × 2 columns → 3 components"), "{name}: {}", run.stdout);
+        let line = "constant, or following from other columns: y;";
+        assert!(run.stdout.contains(line) && !run.stdout.contains("rounded"), "{name}: {}", run.stdout);
+        let shown = sandbox.run(&["inspect", "m.anabranch"]);
+        assert!(shown.stdout.contains(line), "{name}: {}", shown.stdout);
+    }
+}

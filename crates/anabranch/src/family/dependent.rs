@@ -1,15 +1,17 @@
 //! Columns that say nothing beside the others: constant ones, sums of others, the same quantity in another unit.
 //!
 //! Rows then lie in a plane, and a density across it has no width: it grows without bound with every row, and drowns what
-//! tells clusters apart. Such a column counts as known up to an interval that is narrow beside its spread.
+//! tells clusters apart. Such a column counts as known up to an interval that is narrow beside its spread, or of its unit
+//! where it has no spread.
 
 use super::error::PriorError;
 use super::frame::Frame;
 use crate::batch::Batch;
 use crate::math::cholesky::{packed_len, row_start};
 
-/// The width of the interval, in standard deviations of the column.
+/// The width of the interval, in standard deviations of the column, and in units of a constant one.
 const WIDTH: f64 = 0.01;
+const WIDTH_OF_CONSTANT: f64 = 1.0;
 /// A column of which the others leave less than this share of the variance open depends on them.
 const OPEN: f64 = 1e-7;
 /// Rows that are looked at, for each column.
@@ -23,12 +25,19 @@ pub(super) fn with_intervals(frame: Frame, rows: &Batch) -> Result<Frame, PriorE
     if !dependent.contains(&true) {
         return Ok(frame);
     }
+    let is_constant = |column: usize| rows.rows().all(|row| row[column] == rows.row(0)[column]);
     let width = |(column, dependent): (usize, &bool)| match frame.resolution(column) {
+        0.0 if *dependent && is_constant(column) => WIDTH_OF_CONSTANT * frame.scale()[column],
         0.0 if *dependent => WIDTH * frame.scale()[column],
         width => width,
     };
     let widths = dependent.iter().enumerate().map(width).collect();
     frame.with_resolution(widths)
+}
+
+/// Whether a column has the interval of one that depends on others, or of a constant one.
+pub(super) fn has_interval(frame: &Frame, column: usize) -> bool {
+    [WIDTH, WIDTH_OF_CONSTANT].iter().any(|width| width * frame.scale()[column] == frame.resolution(column))
 }
 
 /// Which columns the ones before them leave nothing open of.

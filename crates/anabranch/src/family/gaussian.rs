@@ -119,6 +119,11 @@ impl Gaussian {
         Ok(self)
     }
 
+    /// Columns that are constant or follow from others: they count as known up to an interval.
+    pub fn dependent_columns(&self) -> Vec<usize> {
+        (0..self.frame.dimensions()).filter(|column| dependent::has_interval(&self.frame, *column)).collect()
+    }
+
     /// The frame in which statistics and prior are kept.
     pub fn frame(&self) -> &Frame {
         &self.frame
