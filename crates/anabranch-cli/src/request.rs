@@ -6,7 +6,7 @@
 //! flags among them ────────────┘
 //! ```
 //!
-//! A flag of `fit`, `demo` or `submit` stands in [`TABLE`] under the heading that help shows it under, with the models,
+//! A flag of `fit`, `demo` or `submit` stands in `TABLE` under the heading that help shows it under, with the models,
 //! algorithms and engines that look at it. One that was typed and that nobody would look at is refused.
 
 use clap::parser::ValueSource;
