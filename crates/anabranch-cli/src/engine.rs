@@ -96,3 +96,16 @@ pub(crate) fn mixture_process(
 pub(crate) fn discount(model: ModelKind, given: Option<Parameter>) -> Option<Parameter> {
     (model == ModelKind::Py).then(|| given.unwrap_or(DISCOUNT))
 }
+
+/// The parameter as a flag says it: one that is learned may have come to another value.
+pub(crate) fn as_flag(parameter: Parameter) -> String {
+    if parameter.is_learned() { "auto".to_owned() } else { parameter.value().to_string() }
+}
+
+/// The bound as `--bound` says it.
+pub(crate) fn bound_name(process: &AnyProcess) -> &'static str {
+    match process.bound_kind() {
+        Bound::Paper => "paper",
+        Bound::Conditional => "conditional",
+    }
+}

@@ -5,17 +5,17 @@ use anabranch::engine::{self, Config};
 use anabranch::family::{AnyFamily, Conjugate, Family};
 use anabranch::infer::PriorChoice;
 use anabranch::posterior::Evidence;
-use anabranch::process::{AnyProcess, Bound, Parameter};
+use anabranch::process::AnyProcess;
 use anabranch_io::InputRead;
-use anabranch_io::model::{Model, model_name};
+use anabranch_io::model::Model;
 use serde::Serialize;
 
 use crate::args::MergeArgs;
+use crate::engine::{as_flag, bound_name};
 use crate::failure::Failure;
-use crate::fit::{check_out, describe};
+use crate::fit::{check_out, describe, require_mixture};
 use crate::picture::counted;
 use crate::printing::print_json;
-use crate::{features, topics};
 
 /// What `merge --json` prints.
 #[derive(Serialize)]
@@ -52,12 +52,7 @@ pub fn command(args: &MergeArgs) -> Result<(), Failure> {
     let mut models = Vec::new();
     for path in &args.models {
         let name = path.display().to_string();
-        let kind = model_name(path)?;
-        if kind == topics::NAME || kind == features::NAME {
-            return Err(Failure::input(format!(
-                "merge belongs to --model dp or py; {name} is of --model {kind}"
-            )));
-        }
+        require_mixture("merge", path)?;
         models.push((name, Model::load(path)?));
     }
     let rows = |model: &Model| model.fold.posterior().mass().round() as u64;
@@ -182,10 +177,14 @@ fn check_together(models: &[Named]) -> Result<(), Failure> {
         differs("columns", columns(model), columns(other))?;
         differs("--family", describe(one.family()), describe(another.family()))?;
         differs("--model", one.process().name().to_owned(), another.process().name().to_owned())?;
-        differs("--alpha", said(one.process().concentration()), said(another.process().concentration()))?;
-        let discount = |process: &AnyProcess| process.discount().map_or_else(String::new, said);
+        differs(
+            "--alpha",
+            as_flag(one.process().concentration()),
+            as_flag(another.process().concentration()),
+        )?;
+        let discount = |process: &AnyProcess| process.discount().map_or_else(String::new, as_flag);
         differs("--discount", discount(one.process()), discount(another.process()))?;
-        differs("--bound", bound(one.process()), bound(another.process()))?;
+        differs("--bound", bound_name(one.process()).to_owned(), bound_name(another.process()).to_owned())?;
         let prior =
             |model: &Model| if model.provenance.prior_given { "given" } else { "estimated" }.to_owned();
         differs("a prior that was", prior(model), prior(other))?;
@@ -204,18 +203,6 @@ fn columns(model: &Model) -> String {
         None => column.name.clone(),
     };
     model.provenance.schema.columns.iter().map(column).collect::<Vec<_>>().join(",")
-}
-
-/// A parameter that is learned may have come to another value.
-fn said(parameter: Parameter) -> String {
-    if parameter.is_learned() { "auto".to_owned() } else { parameter.value().to_string() }
-}
-
-fn bound(process: &AnyProcess) -> String {
-    match process.bound_kind() {
-        Bound::Paper => "paper".to_owned(),
-        Bound::Conditional => "conditional".to_owned(),
-    }
 }
 
 /// Priors in the units of the data: whoever predicts the same of the first row, and of a row after it, is the same.

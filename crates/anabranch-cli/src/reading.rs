@@ -240,7 +240,7 @@ impl Minibatches {
     pub fn read_ahead_while(
         &mut self,
         rows: usize,
-        mut look: impl FnMut(&Batch, &anabranch_io::Schema),
+        mut look: impl FnMut(usize, &dyn Fn() -> Option<Batch>, &anabranch_io::Schema),
     ) -> Result<Option<Batch>, Failure> {
         self.begin_with(rows as u64);
         let mut come: Option<Batch> = None;
@@ -253,11 +253,9 @@ impl Minibatches {
                 None => come = Some(more),
             }
             if let Some(come) = &come {
-                let mut filter = self.filter.clone();
                 // A row outside the domain is told when it is learned from.
-                if let Ok(rows) = filter.filter(come.clone()) {
-                    look(&rows, self.source.schema());
-                }
+                let good = || self.filter.clone().filter(come.clone()).ok();
+                look(come.n_rows(), &good, self.source.schema());
             }
         }
         self.ahead = come;

@@ -95,6 +95,11 @@ pub enum BatchError {
     },
 }
 
+/// The columns of a row whose values are missing.
+pub(crate) fn missing_columns(x: &[f64]) -> Vec<usize> {
+    (0..x.len()).filter(|column| x[*column].is_nan()).collect()
+}
+
 impl Batch {
     /// Rows of `dimensions` columns, one after another, without missing values.
     pub fn new(dimensions: usize, values: Vec<f64>) -> Result<Self, BatchError> {

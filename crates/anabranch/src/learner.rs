@@ -211,8 +211,9 @@ impl Buffer {
         }
     }
 
-    /// Takes back the last rows that came.
-    fn drop_last(&mut self, n: usize) {
+    /// As it was before the last `n` rows came, and before any was taken since.
+    fn undo(&mut self, n: usize) {
+        self.gone = 0;
         self.weights.truncate(self.weights.len() - n);
         self.values.truncate(self.values.len() - n * self.columns);
     }
@@ -286,11 +287,11 @@ impl<F: Family> Learner<F> {
         self.buffer.push(rows);
         let first = self.config.bootstrap_rows;
         if self.centre.is_none() && self.buffer.rows() >= first {
-            let mut rest = self.buffer.clone();
-            match self.begin(rest.take(first)) {
-                Ok(centre) => (self.centre, self.buffer, self.minibatches) = (Some(centre), rest, 1),
+            let first = self.buffer.take(first);
+            match self.begin(first) {
+                Ok(centre) => (self.centre, self.minibatches) = (Some(centre), 1),
                 Err(error) => {
-                    self.buffer.drop_last(rows.n_rows());
+                    self.buffer.undo(rows.n_rows());
                     return Err(error);
                 }
             }

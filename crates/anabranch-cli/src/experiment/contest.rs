@@ -180,7 +180,7 @@ pub(super) fn engine_config(
     Config {
         threads: task.threads.min(task.workers),
         workers: task.workers,
-        // Minibatch b reads what was there after minibatch b − W: what W processors would do, on any number of them.
+        // W minibatches are in flight: what W processors would do, on any number of them.
         schedule: Schedule::Deterministic,
         seed,
         identification,

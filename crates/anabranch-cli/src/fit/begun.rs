@@ -23,18 +23,25 @@ pub struct Begun {
     pub memory: Memory,
 }
 
+/// Refuses models of topics and of features for what goes with mixtures alone.
+pub(crate) fn require_mixture(what: &str, path: &Path) -> Result<(), Failure> {
+    let kind = model_name(path)?;
+    match [topics::NAME, features::NAME].contains(&kind.as_str()) {
+        true => Err(Failure::input(format!(
+            "{what} belongs to --model dp or py; {} is of --model {kind}",
+            path.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
 impl Begun {
     /// Reads a model that can go on, or the state of a stream in the folder of its checkpoints.
     pub fn load(path: &Path) -> Result<Self, Failure> {
         let stream = path.join(STREAM);
         let path = if path.is_dir() { stream.as_path() } else { path };
         let shown = path.display();
-        let kind = model_name(path)?;
-        if kind == topics::NAME || kind == features::NAME {
-            return Err(Failure::input(format!(
-                "--from belongs to --model dp or py; {shown} is of --model {kind}"
-            )));
-        }
+        require_mixture("--from", path)?;
         let (model, memory, _) = Model::load_checkpoint(path)?;
         let algorithm = &model.provenance.algorithm;
         if algorithm != ALGORITHM {

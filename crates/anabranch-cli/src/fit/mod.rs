@@ -20,6 +20,7 @@ use anabranch_io::model::Model;
 use anabranch_io::{ReadOptions, Schema};
 
 pub use begun::Begun;
+pub(crate) use begun::require_mixture;
 pub(crate) use checkpoint::Checkpoints;
 pub use family::{FamilySpec, describe};
 pub use method::Method;

@@ -10,7 +10,7 @@ use anabranch::engine::{self, BOOTSTRAP_ROWS, Config, Flow};
 use anabranch::family::AnyFamily;
 use anabranch::infer::{self, PriorChoice, Settings};
 use anabranch::posterior::{Posterior, Predictor};
-use anabranch::process::{AnyProcess, Bound, Parameter};
+use anabranch::process::{AnyProcess, Parameter};
 use anabranch_io::model::{Model, Provenance};
 use anabranch_io::{InputRead, Reading, Schema, Source};
 
@@ -22,6 +22,7 @@ use super::progress::Progress;
 use super::trace::Trace;
 use super::watch::{Counting, Evaluation, Watch, Watched};
 use crate::args::{EngineArgs, Every, OnOff, OutputArgs, Span};
+use crate::engine::{as_flag, bound_name};
 use crate::failure::{Failure, Tried};
 use crate::fit::describe;
 use crate::picture::counted;
@@ -195,10 +196,11 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
                 (Some(after), Some(out)) => {
                     progress.say(&format!("waiting for the first {}", counted(first_rows as u64, "row")));
                     let mut early = Early::new(after);
-                    stream.read_ahead_while(first_rows, |rows, schema| {
-                        if !early.is_due(rows.n_rows()) {
+                    stream.read_ahead_while(first_rows, |come, good, schema| {
+                        if !early.may_be_due(come) {
                             return;
                         }
+                        let Some(rows) = &good().filter(|rows| early.is_due(rows.n_rows())) else { return };
                         let learned = (setup.family)(rows, schema).and_then(|family| {
                             let provenance = Provenance { schema: schema.clone(), ..provenance.clone() };
                             Ok(early_model(rows, family, process, &config, provenance).save(out)?)
@@ -355,8 +357,13 @@ impl Early {
         Self { after: Instant::now() + after, rows: 1 }
     }
 
+    /// Whether it can be due when so many rows, good and bad, have come.
+    fn may_be_due(&self, rows: usize) -> bool {
+        rows >= self.rows && Instant::now() >= self.after
+    }
+
     fn is_due(&mut self, rows: usize) -> bool {
-        let due = rows >= self.rows && Instant::now() >= self.after;
+        let due = self.may_be_due(rows);
         if due {
             self.rows = 2 * rows;
         }
@@ -463,31 +470,26 @@ fn check_same_model(
         return differs("--model", stored.process().name(), process.name());
     }
     if !same(stored.process().concentration(), process.concentration()) {
-        return differs("--alpha", shown(stored.process().concentration()), shown(process.concentration()));
+        return differs(
+            "--alpha",
+            as_flag(stored.process().concentration()),
+            as_flag(process.concentration()),
+        );
     }
     if let (Some(then), Some(now)) = (stored.process().discount(), process.discount())
         && !same(then, now)
     {
-        return differs("--discount", shown(then), shown(now));
+        return differs("--discount", as_flag(then), as_flag(now));
     }
-    let name = |process: &AnyProcess| match process.bound_kind() {
-        Bound::Paper => "paper",
-        Bound::Conditional => "conditional",
-    };
     match stored.process().bound_kind() == process.bound_kind() {
         true => Ok(()),
-        false => differs("--bound", name(stored.process()), name(process)),
+        false => differs("--bound", bound_name(stored.process()), bound_name(process)),
     }
 }
 
 /// A learned parameter has moved since; a given one has not.
 fn same(then: Parameter, now: Parameter) -> bool {
     then == now || then.is_learned() && now.is_learned()
-}
-
-/// The parameter as a flag says it.
-fn shown(parameter: Parameter) -> String {
-    if parameter.is_learned() { "auto".to_owned() } else { parameter.value().to_string() }
 }
 
 /// A run that goes on from a model is resumed with the same one.

@@ -64,9 +64,7 @@ impl Upkeep {
             }
         }
     }
-}
 
-impl Upkeep {
     /// Merges the closest components while there are too many.
     pub(super) fn limit<F: Conjugate, P: Process, I: Inference<F, P>>(
         &self,

@@ -24,7 +24,7 @@ use super::{
     Conjugate, DomainError, DrawNatural, EMPTY_COUNT, Envelope, FEW_ROUNDINGS, Family, Frame, Partition,
     Predictive, Summary, draw,
 };
-use crate::batch::Batch;
+use crate::batch::{Batch, missing_columns};
 use crate::math::special::{LN_2PI, digamma, ln_gamma};
 
 /// Prior of a spherical Gaussian: `λ ~ Gamma(a, b)`, `μ | λ ~ N(m, I/(κλ))`.
@@ -395,7 +395,7 @@ impl Predictive for SphericalPredictive {
         let (shift, scale) = (self.frame.shift(), self.frame.scale()[0]);
         let dof = self.dof + known as f64;
         let variance = 0.5 * self.width * (1.0 + q) / draw::gamma_variate(0.5 * dof, rng);
-        for column in (0..x.len()).filter(|column| x[*column].is_nan()).collect::<Vec<_>>() {
+        for column in missing_columns(x) {
             x[column] = (self.mean[column] + variance.sqrt() * draw::normal(rng)) * scale + shift[column];
         }
     }

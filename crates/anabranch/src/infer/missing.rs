@@ -15,7 +15,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::labels::Labels;
 use super::narrow::Scored;
-use crate::batch::Batch;
+use crate::batch::{Batch, missing_columns};
 use crate::family::Family;
 use crate::math::product::{add_scaled, dot, rows_times_parameters};
 use crate::parallel;
@@ -64,8 +64,7 @@ impl Holes {
         if !batch.has_missing() {
             return Self::default();
         }
-        let missing = |x: &[f64]| (0..x.len()).filter(|column| x[*column].is_nan()).collect::<Vec<_>>();
-        let rows = batch.rows().map(missing).enumerate().filter(|(_, missing)| !missing.is_empty());
+        let rows = batch.rows().map(missing_columns).enumerate().filter(|(_, missing)| !missing.is_empty());
         let mut rows: Vec<(Vec<usize>, usize)> = rows.map(|(row, missing)| (missing, row)).collect();
         rows.sort_unstable();
         let mut holes = Self::default();
@@ -209,7 +208,7 @@ impl Holes {
         x: &[f64],
         features: &mut [f64],
     ) -> f64 {
-        let missing: Vec<usize> = (0..x.len()).filter(|column| x[*column].is_nan()).collect();
+        let missing = missing_columns(x);
         if missing.is_empty() {
             return 0.0;
         }

@@ -18,7 +18,7 @@ use rand::{Rng, RngExt};
 use super::Posterior;
 use super::answer::Answer;
 use super::envelope::{Envelopes, Member, TOGETHER, first_of_largest};
-use crate::batch::Batch;
+use crate::batch::{Batch, missing_columns};
 use crate::family::{Family, Predictive};
 use crate::identify::ComponentId;
 use crate::parallel;
@@ -175,7 +175,7 @@ impl Predictor {
     /// Writes what each missing value of a row is expected to be given the others, and its standard deviation; other places stay as
     /// they are. Of a column of names, the most probable name, which has no deviation: NaN.
     pub fn impute(&self, x: &[f64], mean: &mut [f64], deviation: &mut [f64]) {
-        let missing: Vec<usize> = (0..x.len()).filter(|column| x[*column].is_nan()).collect();
+        let missing = missing_columns(x);
         if missing.is_empty() {
             return;
         }

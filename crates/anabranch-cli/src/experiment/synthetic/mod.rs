@@ -179,7 +179,7 @@ fn evidence(measured: &Measured) -> Evidence {
         lead: format!(
             "{} rows in the plane from {} clusters, {} held out, α = 5, minibatches of 50, {} trials. Times are processor \
              seconds of all threads; likelihoods are differences to the mixture that made the rows. Workers are logical: \
-             minibatch b reads the posterior after minibatch b − W.",
+             W minibatches are in flight, and those of a round of W/2 read the posterior after the round before last.",
             plan.rows, plan.clusters, plan.test_rows, measured.trials
         ),
         claims: claims(measured),

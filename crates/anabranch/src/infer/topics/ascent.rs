@@ -328,13 +328,7 @@ impl<'a> Ascent<'a> {
             if document.0.is_empty() {
                 continue;
             }
-            if mixed.topics.len() == k {
-                // Most topics have nothing to do with a document, and it soon knows.
-                mixed.settle(document, &topics, FIRST_STEPS, &mut self.scratch);
-                mixed.forget(least);
-            }
-            mixed.settle(document, &topics, steps, &mut self.scratch);
-            mixed.forget(least);
+            settle(mixed, document, &topics, steps, least, &mut self.scratch);
             let (gained, places) = (&mut self.gained, &mixed.topics);
             mixed.labels(
                 document,
@@ -357,19 +351,12 @@ impl<'a> Ascent<'a> {
 
     /// The same for documents alone: the topics stay as they are.
     pub(super) fn look(&mut self, steps: usize, least: f64) {
-        let k = self.columns.len();
         let topics = View { theta: &self.theta, weights: &self.weights };
         for (ix, mixed) in self.documents.iter_mut().enumerate() {
             let document = self.corpus.document(ix);
-            if document.0.is_empty() {
-                continue;
+            if !document.0.is_empty() {
+                settle(mixed, document, &topics, steps, least, &mut self.scratch);
             }
-            if mixed.topics.len() == k {
-                mixed.settle(document, &topics, FIRST_STEPS, &mut self.scratch);
-                mixed.forget(least);
-            }
-            mixed.settle(document, &topics, steps, &mut self.scratch);
-            mixed.forget(least);
         }
     }
 
@@ -526,4 +513,22 @@ impl<'a> Ascent<'a> {
 /// The table of a topic in a document that has no word of it with this log-probability.
 fn table(ln_absent: f64) -> LabelStatistics {
     LabelStatistics { log_p_empty: ln_absent, expected_count: -ln_absent.exp_m1(), label_entropy: 0.0 }
+}
+
+/// Settles a document on the topics as they are. Most of them have nothing to do with it, and it soon knows: those with fewer
+/// than `least` words are forgotten.
+fn settle(
+    mixed: &mut Mixed,
+    document: (&[u32], &[f64]),
+    topics: &View<'_>,
+    steps: usize,
+    least: f64,
+    scratch: &mut Scratch,
+) {
+    if mixed.topics.len() == topics.weights.len() {
+        mixed.settle(document, topics, FIRST_STEPS, scratch);
+        mixed.forget(least);
+    }
+    mixed.settle(document, topics, steps, scratch);
+    mixed.forget(least);
 }
