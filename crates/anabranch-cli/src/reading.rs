@@ -1,5 +1,8 @@
 //! From the reading flags to a stream of minibatches: rows checked against the family, named, and skipped on resume.
 
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
 use anabranch::batch::{Batch, Minibatch};
 use anabranch::central::{BatchId, BatchSet};
 use anabranch::engine::BatchSource;
@@ -17,6 +20,9 @@ pub const ROWS_AT_ONCE: usize = 8192;
 
 /// Rows that are read between two looks at a slow stream.
 const PIECE: usize = 64;
+
+/// How often somebody looks while no row comes.
+const TICK: Duration = Duration::from_millis(20);
 
 /// The options of the reader.
 pub fn options(args: &ReadArgs) -> Result<ReadOptions, Failure> {
@@ -236,28 +242,49 @@ impl Minibatches {
         self.ahead.clone().map(|batch| filter.filter(batch)).transpose()
     }
 
-    /// The same in pieces, between which whoever waits may look at what has come.
+    /// The same in pieces, for whoever waits and wants to look at what has come, also while no more comes.
     pub fn read_ahead_while(
         &mut self,
         rows: usize,
         mut look: impl FnMut(usize, &dyn Fn() -> Option<Batch>, &anabranch_io::Schema),
     ) -> Result<Option<Batch>, Failure> {
         self.begin_with(rows as u64);
+        let (source, filter) = (&mut self.source, &self.filter);
         let mut come: Option<Batch> = None;
-        loop {
-            let so_far = come.as_ref().map_or(0, Batch::n_rows);
-            let piece = (rows - so_far).min(PIECE);
-            let Some(more) = (if piece > 0 { self.source.next_batch(piece)? } else { None }) else { break };
-            match &mut come {
-                Some(come) => come.append(&more),
-                None => come = Some(more),
+        let (pieces, waiting) = sync_channel(1);
+        let read: Result<(), Failure> = std::thread::scope(|scope| {
+            let reader = scope.spawn(move || {
+                let mut left = rows;
+                while left > 0 {
+                    let Some(piece) = source.next_batch(left.min(PIECE))? else { break };
+                    left -= piece.n_rows();
+                    // Whoever waits leaves after the last piece only.
+                    let _ = pieces.send((piece, source.schema().clone()));
+                }
+                Ok(())
+            });
+            let mut schema = None;
+            loop {
+                match waiting.recv_timeout(TICK) {
+                    Ok((piece, known)) => {
+                        schema = Some(known);
+                        match &mut come {
+                            Some(come) => come.append(&piece),
+                            None => come = Some(piece),
+                        }
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => break,
+                }
+                if let (Some(come), Some(schema)) = (&come, &schema) {
+                    // A row outside the domain is told when it is learned from.
+                    let good = || filter.clone().filter(come.clone()).ok();
+                    look(come.n_rows(), &good, schema);
+                }
             }
-            if let Some(come) = &come {
-                // A row outside the domain is told when it is learned from.
-                let good = || self.filter.clone().filter(come.clone()).ok();
-                look(come.n_rows(), &good, self.source.schema());
-            }
-        }
+            reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        read?;
         self.ahead = come;
         let mut filter = self.filter.clone();
         self.ahead.clone().map(|batch| filter.filter(batch)).transpose()

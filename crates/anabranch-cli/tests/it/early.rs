@@ -45,6 +45,16 @@ fn a_first_model_is_there_before_the_first_minibatch_and_costs_nothing() {
     assert_eq!(sandbox.learned("model"), sandbox.learned("plain"), "as if it had been waited for");
 }
 
+/// Everything has come before the first model is due, and nothing more comes.
+#[test]
+fn a_stream_that_pauses_has_a_first_model() {
+    let sandbox = Sandbox::with("rows.csv", three_clusters(1500, 2).csv());
+    let slow = ["fit", "-", "--first-after", "1s", "--out", "model", "-q", "--json"];
+    let (early, run) = fed(&sandbox, &slow, 3000);
+    assert!((64..=3000).contains(&early), "{early}");
+    run.silent_json();
+}
+
 #[test]
 fn the_model_is_written_again_and_again() {
     for every in ["100", "1ms"] {
