@@ -123,6 +123,9 @@ fn print_table(
         counted(found.n_clusters as u64, "cluster"),
         if noise > 0 { format!(", and {} of noise", counted(noise as u64, "group")) } else { String::new() }
     )?;
+    if let Some(wanted) = args.count.filter(|wanted| found.n_clusters < *wanted) {
+        writeln!(out, "no cut of the tree gives {}: this is the nearest", counted(wanted as u64, "cluster"))?;
+    }
     let mut lines = vec![["cluster", "rows", "share", "components", "pass", "differs in"].map(str::to_owned)];
     for row in found.clusters.iter().take(args.top) {
         let cluster = row.cluster;

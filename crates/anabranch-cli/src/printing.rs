@@ -127,5 +127,8 @@ pub fn print_places(out: &mut impl Write, output: &OutputArgs) -> Result<(), Fai
     if let Some(folder) = &output.report {
         writeln!(out, "report: {}", folder.join("report.html").display())?;
     }
+    if output.out.is_none() {
+        writeln!(out, "the model is not kept: --out FILE writes it")?;
+    }
     Ok(())
 }

@@ -83,13 +83,35 @@ pub struct Cut {
 }
 
 /// One input as it is read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "StoredSeen", into = "StoredSeen")]
 pub struct Seen {
     name: String,
     rows: u64,
     hasher: crc32fast::Hasher,
     /// Checksums after 1, 2, 4 … rows.
     heads: Vec<u32>,
+}
+
+/// The same as it is stored.
+#[derive(Serialize, Deserialize)]
+struct StoredSeen {
+    name: String,
+    rows: u64,
+    checksum: u32,
+    heads: Vec<u32>,
+}
+
+impl From<StoredSeen> for Seen {
+    fn from(StoredSeen { name, rows, checksum, heads }: StoredSeen) -> Self {
+        Self { name, rows, hasher: crc32fast::Hasher::new_with_initial(checksum), heads }
+    }
+}
+
+impl From<Seen> for StoredSeen {
+    fn from(Seen { name, rows, hasher, heads }: Seen) -> Self {
+        Self { name, rows, checksum: hasher.finalize(), heads }
+    }
 }
 
 impl Seen {

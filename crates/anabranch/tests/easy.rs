@@ -290,7 +290,7 @@ fn rows_that_repeat_make_no_clusters_of_their_own() {
 fn the_number_is_certain_where_anybody_sees_it_and_uncertain_where_nobody_does() {
     let between = |data: &Drawn| {
         let central = Learning::default().learn(family_for("gaussian", &data.rows), &data.rows);
-        central.memory().between().unwrap()
+        central.between().unwrap()
     };
     let clear = between(&blobs(3000, 4, 2, 80));
     assert_eq!((clear.fewest, clear.most), (4, 4));

@@ -195,14 +195,15 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
             let first = match (setup.first_after, &output.out) {
                 (Some(after), Some(out)) => {
                     progress.say(&format!("waiting for the first {}", counted(first_rows as u64, "row")));
-                    let mut early = Early::new(after);
+                    let (mut early, log) = (Early::new(after), stream.log());
                     stream.read_ahead_while(first_rows, |come, good, schema| {
                         if !early.may_be_due(come) {
                             return;
                         }
                         let Some(rows) = &good().filter(|rows| early.is_due(rows.n_rows())) else { return };
                         let learned = (setup.family)(rows, schema).and_then(|family| {
-                            let provenance = Provenance { schema: schema.clone(), ..provenance.clone() };
+                            let (schema, learned_from) = (schema.clone(), log.inputs());
+                            let provenance = Provenance { schema, learned_from, ..provenance.clone() };
                             Ok(early_model(rows, family, process, &config, provenance).save(out)?)
                         });
                         match learned {
@@ -252,15 +253,18 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
                 ran = engine::run(&central, &mut stream, &config, &mut observer).map(|()| Flow::Continue);
             }
             let mut ran = ran.map(|_| ());
-            let finish = |ran: &Result<(), Failure>, observer: &Watch<'_>| {
-                // A run that was killed at its end has nothing more to read, and first rows to learn from again.
-                let unfinished =
+            // A run that was killed at its end has nothing more to read, and first rows to learn from again.
+            let unfinished = |ran: &Result<(), Failure>, observer: &Watch<'_>| {
+                let learned =
                     || observer.minibatches() > absorbed_before || central.memory().first().is_some();
-                if ran.is_ok() && !observer.stopped() && unfinished() {
+                ran.is_ok() && !observer.stopped() && learned()
+            };
+            let finish = |ran: &Result<(), Failure>, observer: &Watch<'_>| {
+                if unfinished(ran, observer) {
                     engine::finish_while(&central, &config, &|polishing| observer.polishing(&polishing));
                 }
             };
-            if ran.is_ok() && !observer.stopped() && central.snapshot().pass() == 0 {
+            if unfinished(&ran, &observer) && central.snapshot().pass() == 0 {
                 stream_saved = observer.save_stream(&central);
             }
             finish(&ran, &observer);
@@ -293,7 +297,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     let Watched { mut trace, mut provenance, checkpoints, stopped, moments, mut events } = observer.finish();
     provenance.skipped_rows = skipped_before + skipped;
     provenance.schema = stream.schema().clone();
-    provenance.between = central.memory().between();
+    provenance.between = central.between();
     let mut model = finalised(Model { provenance, fold });
     let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
     // What was learned is kept also when the input turned out bad halfway, and what can be written is written.

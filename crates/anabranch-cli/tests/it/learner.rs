@@ -2,6 +2,9 @@
 
 use anabranch::prelude::*;
 use anabranch_io::model;
+use rand::SeedableRng;
+use rand_distr::{Distribution, StandardNormal};
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::support::Sandbox;
 
@@ -30,21 +33,108 @@ fn the_learner_in_any_pieces_gives_the_model_of_the_command() {
         assert_eq!(run.code, 0, "{}", run.stderr);
         let fitted = model::Model::load(&sandbox.path("m.anabranch")).unwrap();
 
-        let mut learner = Mixture::gaussian().seed(3).threads(1).first_rows(first).learner().unwrap();
-        for piece in [0..10, 10..500, 500..n].map(|rows| values[2 * rows.start..2 * rows.end].to_vec()) {
-            learner.learn(&Batch::new(2, piece).unwrap()).unwrap();
-            learner.model().expect("there are rows");
+        let pieces = [0..10, 10..500, 500..n].map(|rows| values[2 * rows.start..2 * rows.end].to_vec());
+        for looks in [false, true] {
+            let mut learner = Mixture::gaussian().seed(3).threads(1).first_rows(first).learner().unwrap();
+            for piece in &pieces {
+                learner.learn(&Batch::new(2, piece.clone()).unwrap()).unwrap();
+                if looks {
+                    learner.model().expect("there are rows");
+                }
+            }
+            let learned = learner.model().expect("there are rows");
+            let (one, other) = (fitted.fold.posterior(), learned.posterior());
+            assert_eq!(one.mass(), other.mass());
+            assert!(one.components().len() >= 3, "too little happens to show anything");
+            // Whoever looked keeps the names that were shown.
+            let evidence = |posterior: &anabranch::posterior::Posterior<_, _>| {
+                let mut all: Vec<(u64, String)> = Vec::new();
+                for component in posterior.components() {
+                    all.push((component.id().0, format!("{:?}", component.evidence())));
+                }
+                all
+            };
+            let (mut one_has, mut other_has) = (evidence(one), evidence(other));
+            if looks {
+                for all in [&mut one_has, &mut other_has] {
+                    all.iter_mut().for_each(|(id, _)| *id = 0);
+                    all.sort();
+                }
+            }
+            assert_eq!(one_has, other_has);
+            assert_eq!(format!("{:?}", one.family()), format!("{:?}", other.family()));
         }
-        let learned = learner.model().expect("there are rows");
-        let (one, other) = (fitted.fold.posterior(), learned.posterior());
-        assert_eq!(one.mass(), other.mass());
-        assert!(one.components().len() >= 3, "too little happens to show anything");
-        assert_eq!(one.components().len(), other.components().len());
-        for (a, b) in one.components().iter().zip(other.components()) {
-            assert_eq!((a.id(), a.evidence()), (b.id(), b.evidence()));
-        }
-        assert_eq!(format!("{:?}", one.family()), format!("{:?}", other.family()));
     }
+}
+
+#[test]
+fn a_model_after_one_more_row_costs_one_row() {
+    let values = rows(5000);
+    let learn = |learner: &mut Learner, rows: std::ops::Range<usize>| {
+        learner.learn(&Batch::new(2, values[2 * rows.start..2 * rows.end].to_vec()).unwrap()).unwrap();
+        learner.model().expect("there are rows")
+    };
+    // Before the first minibatch is complete, and after it.
+    for (n, first) in [(400, 20_000), (3000, 1000)] {
+        let mut learner = Mixture::gaussian().first_rows(first).learner().unwrap();
+        let before = learn(&mut learner, 0..n);
+        let after = learn(&mut learner, n..n + 1);
+        assert_eq!(after.posterior().mass(), (n + 1) as f64);
+        let version = before.posterior().version();
+        assert_eq!(after.posterior().version(), version + 1, "nothing but the row was learned");
+        assert_eq!(learner.model().unwrap().posterior().version(), version + 1);
+        // When the rows have grown by a sixteenth, the run is ended again.
+        let grown = n + n / 16;
+        learn(&mut learner, n + 1..grown);
+        let again = learn(&mut learner, grown..grown + 1);
+        let anew = learn(&mut Mixture::gaussian().first_rows(first).learner().unwrap(), 0..grown + 1);
+        assert_eq!(again.posterior().mass(), anew.posterior().mass());
+        assert_eq!(again.ln_density(&values[..2]), anew.ln_density(&values[..2]));
+    }
+}
+
+/// Three round clusters, and a fourth that comes late.
+fn blobs(n: usize) -> Vec<f64> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    let mut values = Vec::with_capacity(2 * n);
+    for ix in 0..n {
+        let place = if ix > 4 * n / 5 { ix % 4 } else { ix % 3 } as f64;
+        for at in [12.0 * place, 20.0 * (place % 2.0)] {
+            let noise: f64 = StandardNormal.sample(&mut rng);
+            values.push(at + noise);
+        }
+    }
+    values
+}
+
+/// Share of the first rows that have the same name in both models.
+fn kept(one: &Model, other: &Model, rows: &[f64]) -> f64 {
+    let same = rows.chunks(2).filter(|row| one.label(row) == other.label(row)).count();
+    same as f64 / (rows.len() / 2) as f64
+}
+
+#[test]
+fn names_that_were_shown_last() {
+    let values = blobs(20_000);
+    let mut learner = Mixture::gaussian().first_rows(6000).learner().unwrap();
+    let mut shown: Vec<(usize, Model)> = Vec::new();
+    let mut at = 0;
+    for n in [50, 500, 520, 2000, 5990, 6100, 9000, 20_000] {
+        learner.learn(&Batch::new(2, values[2 * at..2 * n].to_vec()).unwrap()).unwrap();
+        at = n;
+        let now = learner.model().unwrap();
+        for (rows, before) in &shown {
+            let kept = kept(before, &now, &values[..2 * rows]);
+            assert!(kept > 0.99, "{kept} of {rows} rows keep their name at {n} rows");
+        }
+        shown.push((n, now));
+    }
+    // The cluster that came late has a name of its own.
+    let names = |model: &Model| -> std::collections::BTreeSet<_> {
+        values.chunks(2).filter_map(|row| model.label(row)).collect()
+    };
+    assert_eq!(names(&shown[0].1).len(), 3);
+    assert_eq!(names(&shown.last().unwrap().1).len(), 4);
 }
 
 #[test]

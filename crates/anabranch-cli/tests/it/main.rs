@@ -7,6 +7,7 @@ mod bad_flags;
 mod bad_rows;
 mod clusters;
 mod commands;
+mod documents;
 #[cfg(unix)]
 mod early;
 mod events;

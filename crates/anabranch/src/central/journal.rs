@@ -2,7 +2,7 @@
 //!
 //! In process the order is that of a mutex, in a cluster that of a replicated stream. Same entries, same fold.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -230,6 +230,23 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
     pub fn under<Q: Process>(self, process: Q) -> Fold<F, Q> {
         let Self { posterior, absorbed, last_birth, next_id, aside } = self;
         Fold { posterior: posterior.under(process), absorbed, last_birth, next_id, aside }
+    }
+
+    /// The same fold with its components under other ids, from which `next_id` is free. Who ended is known under its new id.
+    pub(crate) fn renamed(mut self, ids: &BTreeMap<ComponentId, ComponentId>, next_id: u64) -> Self {
+        let new = |id: ComponentId| ids.get(&id).copied();
+        let components = &mut self.posterior.components;
+        for component in components.iter_mut() {
+            if let Some(id) = new(component.id()) {
+                *component = Arc::new(component.called(id));
+            }
+        }
+        components.sort_by_key(|component| component.id());
+        let redirects = self.posterior.redirects.iter();
+        self.posterior.redirects =
+            Arc::new(redirects.filter_map(|(from, to)| Some((new(*from)?, new(*to)?))).collect());
+        self.next_id = next_id;
+        self
     }
 
     /// Evidence that was set aside.

@@ -30,7 +30,7 @@ pub use section::Section;
 use crate::batch::{Batch, Minibatch};
 use crate::family::Conjugate;
 use crate::identify::{self, Identification};
-use crate::infer::Increment;
+use crate::infer::{Between, Increment};
 use crate::posterior::Posterior;
 use crate::process::Process;
 use crate::sync::{Mutex, switch_point};
@@ -155,6 +155,11 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
     /// The rows remembered so far.
     pub fn memory(&self) -> Memory<B> {
         self.remembered(|memory| memory.clone())
+    }
+
+    /// Between how many components the rows cannot tell, where that has been found out.
+    pub fn between(&self) -> Option<Between> {
+        self.remembered(|memory| memory.between())
     }
 
     /// Offers the rows of a minibatch to the sample. Offering them twice changes nothing.

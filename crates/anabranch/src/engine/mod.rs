@@ -74,9 +74,9 @@ pub struct Config<I = Settings> {
     pub max_components: Option<usize>,
 }
 
-/// Logical workers, unless told: the same on every machine, so that the seed alone fixes the result, and twice the threads
+/// Logical workers, unless told: the same on every machine, so that the seed alone fixes the result, and four times the threads
 /// of a large one, so that nobody waits.
-pub const WORKERS: usize = 32;
+pub const WORKERS: usize = 64;
 
 /// Rows of the first minibatch of a mixture, unless told: enough for some hundred clusters.
 pub const BOOTSTRAP_ROWS: usize = 20_000;

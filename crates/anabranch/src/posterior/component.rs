@@ -212,6 +212,11 @@ impl Component {
         &self.predictive.get_or_init(|| Prepared(Arc::from(family.predictive(&self.evidence().stats)))).0
     }
 
+    /// The same component under another id.
+    pub(crate) fn called(&self, id: ComponentId) -> Self {
+        Self { id, ..self.clone() }
+    }
+
     /// The component with more evidence; what was derived from the old evidence is forgotten.
     pub(crate) fn with_more(&self, increment: &Evidence) -> Self {
         let mut more = self.under_new_prior();

@@ -5,10 +5,13 @@
 //!             └──what is left──▶ a copy of the centre     (`model`), ended as a run ends
 //! ```
 //!
-//! Looking changes nothing of what will be learned, and rows in pieces give the model of all of them at once.
+//! Looking changes nothing of what will be learned, and rows in pieces give the model of all of them at once. A model that
+//! was shown a few rows ago is brought up to date instead of ended anew ([`look`]).
+
+pub mod look;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use thiserror::Error;
 
@@ -22,6 +25,7 @@ use crate::family::{
 use crate::identify::ComponentId;
 use crate::posterior::{Posterior, Predictor};
 use crate::process::{AnyProcess, Bound, Parameter, ProcessError};
+use look::Shown;
 
 /// Rows of a minibatch, unless told.
 pub const MINIBATCH_ROWS: usize = 256;
@@ -152,7 +156,8 @@ impl<F: Family> Mixture<F> {
         let process = AnyProcess::new(Parameter::Given(self.alpha), discount, Bound::Paper)?;
         let Self { family, minibatch_rows, config, .. } = self;
         let (domain, buffer, centre, minibatches) = (None, Buffer::default(), None, 0);
-        Ok(Learner { family, process, minibatch_rows, config, domain, buffer, centre, minibatches })
+        let look = Mutex::default();
+        Ok(Learner { family, process, minibatch_rows, config, domain, buffer, centre, minibatches, look })
     }
 }
 
@@ -244,6 +249,13 @@ pub struct Learner<F: Family = AnyFamily> {
     /// `None` until the first minibatch is complete.
     centre: Option<Centre<F>>,
     minibatches: u64,
+    look: Mutex<Option<Look<F>>>,
+}
+
+/// What was shown last, and the rows since, unless they are too many to bring it up to date.
+struct Look<F> {
+    shown: Shown<F, AnyProcess>,
+    since: Option<Buffer>,
 }
 
 impl<F: Family> fmt::Debug for Learner<F> {
@@ -300,11 +312,36 @@ impl<F: Family> Learner<F> {
             let (rows, next) = (self.minibatch_rows, &mut self.minibatches);
             go_on(centre, &mut Cutter { buffer: &mut self.buffer, rows, next }, &self.config);
         }
+        if let Some(Look { shown, since }) = self.look.get_mut().expect("no holder of this lock panics") {
+            *since = since.take().filter(|since| shown.takes(since.rows() + rows.n_rows()));
+            since.iter_mut().for_each(|since| since.push(rows));
+        }
         Ok(())
     }
 
     /// The model of all rows so far, as if they were all; `None` before the first.
+    ///
+    /// It costs as much as the end of a run, and after few rows more as much as these. Components keep their ids from one
+    /// model to the next.
     pub fn model(&self) -> Option<Model<F>> {
+        let mut look = self.look.lock().expect("no holder of this lock panics");
+        match &mut *look {
+            Some(Look { shown, since: Some(since) }) => {
+                if since.rows() > 0 {
+                    shown.catch_up(&since.take(since.rows()), self.minibatch_rows, &self.config);
+                }
+            }
+            before => {
+                let earlier = before.take().map(|look| look.shown);
+                let shown = Shown::new(self.ended()?, self.centre.as_ref(), earlier.as_ref());
+                *before = Some(Look { shown, since: Some(Buffer::default()) });
+            }
+        }
+        look.as_ref().map(|look| Model::new(look.shown.posterior()))
+    }
+
+    /// A copy of the centre that has learned the rows of the buffer, ended; `None` before the first row.
+    fn ended(&self) -> Option<Centre<F>> {
         let mut buffer = self.buffer.clone();
         let mut minibatches = self.minibatches;
         let centre = match &self.centre {
@@ -319,7 +356,7 @@ impl<F: Family> Learner<F> {
         let (rows, next) = (buffer.rows(), &mut minibatches);
         go_on(&centre, &mut Cutter { buffer: &mut buffer, rows, next }, &self.config);
         engine::finish(&centre, &self.config);
-        Some(Model::new(centre.snapshot()))
+        Some(centre)
     }
 
     /// The first minibatch, alone.

@@ -1,0 +1,227 @@
+//! Looking at a run costs what the rows since the last look cost, and what was shown keeps its name.
+//!
+//! ```text
+//! rows ──▶ run ──(a copy, ended as a run ends)──▶ shown ──rows since──▶ shown ──rows since──▶ …
+//!           └────(again, when the rows have grown by a sixteenth)──▶ shown, with the names of before
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::batch::Batch;
+use crate::central::{BatchId, Central, Fold, Memory};
+use crate::engine::{self, Config};
+use crate::family::Family;
+use crate::identify::ComponentId;
+use crate::posterior::{Posterior, Predictor};
+use crate::process::Process;
+
+/// A model that was shown is brought up to date until the rows have grown by this part of them.
+const GROWTH: f64 = 1.0 / 16.0;
+
+/// Rows since the last look that are kept for the next one, at most.
+const MOST_ROWS: usize = 20_000;
+
+/// What was shown to whoever looked last.
+#[derive(Debug)]
+pub struct Shown<F, P> {
+    centre: Central<F, P>,
+    /// Rows when it was ended, by weight.
+    ended: f64,
+    names: Names,
+}
+
+impl<F: Family, P: Process> Shown<F, P> {
+    /// Shows a copy of a run that has been ended. `run` is what it is a copy of, if the first minibatch of that is complete:
+    /// its components keep their ids. `before` is what was shown last.
+    pub fn new(ended: Central<F, P>, run: Option<&Central<F, P>>, before: Option<&Self>) -> Self {
+        let next = run.map_or(0, |run| run.checkpoint().next_id());
+        let names = match before {
+            None => Names::first(&ended.checkpoint(), next),
+            Some(before) => before.names.clone().of(&ended, next, &before.centre.snapshot()),
+        };
+        Self { ended: ended.snapshot().mass(), centre: ended, names }
+    }
+
+    /// Whether as many rows more can be learned by what was shown; else the run is to be ended again.
+    pub fn takes(&self, rows: usize) -> bool {
+        let grown = self.centre.snapshot().mass() + rows as f64 - self.ended;
+        rows <= MOST_ROWS && grown <= GROWTH * self.ended
+    }
+
+    /// Learns the rows that came since, as minibatches of so many rows.
+    pub fn catch_up(&mut self, rows: &Batch, minibatch_rows: usize, config: &Config) {
+        // The run itself looks after the model; what is shown is ended anew before it has grown much.
+        let config = Config { upkeep: false, ..config.clone() };
+        let next = self.centre.checkpoint().absorbed().next();
+        let mut source = Named { minibatches: rows.pieces(minibatch_rows), next };
+        engine::run(&self.centre, &mut source, &config, &mut ()).unwrap_or_else(|never| match never {});
+        self.names.add(&self.centre.snapshot());
+    }
+
+    /// Everything that it takes to show it again.
+    pub fn keep(&self) -> (Fold<F, P>, Memory, Kept) {
+        let (fold, memory) = self.centre.state();
+        (fold, memory, Kept { ended: self.ended, names: self.names.clone() })
+    }
+
+    /// Shows again what was kept.
+    pub fn restore(fold: Fold<F, P>, memory: Memory, Kept { ended, names }: Kept) -> Self {
+        Self { centre: Central::from_fold(fold).with_memory(memory), ended, names }
+    }
+
+    /// The model, with its components under the ids that they have in it.
+    pub fn centre(&self) -> &Central<F, P> {
+        &self.centre
+    }
+
+    /// The posterior with its components under their names.
+    pub fn posterior(&self) -> Arc<Posterior<F, P>> {
+        match self.names.are_ids() {
+            true => self.centre.snapshot(),
+            false => Arc::new(self.fold().posterior().clone()),
+        }
+    }
+
+    /// The same with the minibatches that it has learned.
+    pub fn fold(&self) -> Fold<F, P> {
+        let fold = self.centre.checkpoint();
+        match self.names.are_ids() {
+            true => fold,
+            false => fold.renamed(&self.names.shown, self.names.next),
+        }
+    }
+}
+
+/// What is stored of what was shown, besides its state.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Kept {
+    ended: f64,
+    names: Names,
+}
+
+/// Minibatches that are named from `next` on.
+struct Named<I> {
+    minibatches: I,
+    next: u64,
+}
+
+impl<I: Iterator<Item = Batch> + Send> engine::BatchSource for Named<I> {
+    type Batch = Batch;
+    type Error = std::convert::Infallible;
+
+    fn next(&mut self) -> Result<Option<(BatchId, Batch)>, Self::Error> {
+        let id = BatchId(self.next);
+        self.next += 1;
+        Ok(self.minibatches.next().map(|minibatch| (id, minibatch)))
+    }
+}
+
+/// What components are called when somebody looks: a name that was shown is never used for anything else.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Names {
+    /// The names of the components that are shown.
+    shown: BTreeMap<ComponentId, ComponentId>,
+    /// The names of components of the run that were ever shown.
+    lasting: BTreeMap<ComponentId, ComponentId>,
+    /// The first name that nobody ever had.
+    next: u64,
+}
+
+impl Names {
+    /// The name of a component that is shown.
+    fn name(&self, id: ComponentId) -> ComponentId {
+        self.shown.get(&id).copied().unwrap_or(id)
+    }
+
+    /// Whether everybody is called by their id.
+    fn are_ids(&self) -> bool {
+        self.shown.iter().all(|(id, name)| id == name)
+    }
+
+    /// Nobody had a name before. Ids below `of_run` are the run's.
+    fn first<F: Family, P: Process>(fold: &Fold<F, P>, of_run: u64) -> Self {
+        let mut names = Self { next: fold.next_id(), ..Self::default() };
+        names.shown = fold.posterior().components().iter().map(|c| (c.id(), c.id())).collect();
+        names.keep(of_run);
+        names
+    }
+
+    /// The names in a model that was ended anew. Components of the run have theirs; another is who explains the same rows.
+    fn of<F: Family, P: Process>(
+        mut self,
+        ended: &Central<F, P>,
+        of_run: u64,
+        before: &Posterior<F, P>,
+    ) -> Self {
+        let now = ended.snapshot();
+        let ids: Vec<ComponentId> = now.components().iter().map(|c| c.id()).collect();
+        let kept = |id: &ComponentId| self.lasting.get(id).filter(|_| id.0 < of_run).map(|name| (*id, *name));
+        let mut named: BTreeMap<ComponentId, ComponentId> = ids.iter().filter_map(kept).collect();
+        if named.len() < ids.len() {
+            let mut taken: BTreeSet<ComponentId> = self.lasting.values().copied().collect();
+            for (was, is) in same_rows(before, &now, ended) {
+                let name = self.name(was);
+                if !named.contains_key(&is) && taken.insert(name) {
+                    named.insert(is, name);
+                }
+            }
+        }
+        for id in ids {
+            named.entry(id).or_insert_with(|| self.fresh(id));
+        }
+        self.shown = named;
+        self.keep(of_run);
+        self
+    }
+
+    /// Names those who have been born since.
+    fn add<F: Family, P: Process>(&mut self, posterior: &Posterior<F, P>) {
+        let before = std::mem::take(&mut self.shown);
+        for id in posterior.components().iter().map(|c| c.id()) {
+            let name = before.get(&id).copied().unwrap_or_else(|| self.fresh(id));
+            self.shown.insert(id, name);
+        }
+    }
+
+    /// A name that nobody had: the id, where it is one.
+    fn fresh(&mut self, id: ComponentId) -> ComponentId {
+        let name = id.0.max(self.next);
+        self.next = name + 1;
+        ComponentId(name)
+    }
+
+    fn keep(&mut self, of_run: u64) {
+        self.lasting.extend(self.shown.range(..ComponentId(of_run)).map(|(id, name)| (*id, *name)));
+    }
+}
+
+/// Pairs of a component of before and one of now that are each other's best match on the rows that are remembered.
+fn same_rows<F: Family, P: Process>(
+    before: &Posterior<F, P>,
+    now: &Posterior<F, P>,
+    remembers: &Central<F, P>,
+) -> Vec<(ComponentId, ComponentId)> {
+    let Some(rows) = remembers.memory().sampled_rows() else { return Vec::new() };
+    let (then, now) = (labels(before, &rows), labels(now, &rows));
+    let mut shared: BTreeMap<(ComponentId, ComponentId), usize> = BTreeMap::new();
+    for pair in then.into_iter().zip(now).filter_map(|(was, is)| Some((was?, is?))) {
+        *shared.entry(pair).or_default() += 1;
+    }
+    let mut best: (BTreeMap<_, (usize, _)>, BTreeMap<_, (usize, _)>) = Default::default();
+    for (&(was, is), &rows) in &shared {
+        let most = best.0.entry(was).or_insert((0, is));
+        *most = (*most).max((rows, is));
+        let most = best.1.entry(is).or_insert((0, was));
+        *most = (*most).max((rows, was));
+    }
+    let mutual = |(was, is): &(ComponentId, ComponentId)| best.0[was].1 == *is && best.1[is].1 == *was;
+    shared.into_keys().filter(mutual).collect()
+}
+
+fn labels<F: Family, P: Process>(posterior: &Posterior<F, P>, rows: &Batch) -> Vec<Option<ComponentId>> {
+    let predictor = Predictor::new(posterior);
+    rows.rows().map(|row| predictor.label(row)).collect()
+}
