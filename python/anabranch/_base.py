@@ -69,9 +69,9 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from more rows.
 
-        In the deterministic schedule with one worker, the default, it does not matter how rows are cut into calls: any
-        number of calls gives the same model as one ``fit`` on all rows. Rows that do not fill a minibatch yet count in
-        everything you look at; looking changes nothing.
+        In the deterministic schedule, the default, it does not matter how rows are cut into calls: any number of calls
+        gives the same model as one ``fit`` on all rows. Rows that do not fill a minibatch yet count in everything you
+        look at. Looking changes nothing of what will be learned, and costs little soon after the last look.
 
         Parameters
         ----------

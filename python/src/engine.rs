@@ -16,9 +16,9 @@ use pyo3::types::{PyBytes, PyDict, PyIterator};
 
 use crate::drive::{Feed, abandonable, drive};
 use crate::error::Fault;
-use crate::learn::{Centre, Learned, Tally, Wires};
+use crate::learn::{Centre, Learned, Looker, Tally, Wires};
 use crate::options::Options;
-use crate::pickle;
+use crate::pickle::{self, Pickled};
 use crate::rows::{Edge, Lent};
 use crate::stream::{ArrayStream, BlockStream, FileStream, RowStream};
 use crate::view::{View, Wanted};
@@ -46,7 +46,7 @@ pub struct Engine {
     state: Mutex<State>,
 }
 
-type Pickled = (String, Option<Vec<u8>>, Option<String>, Vec<u8>);
+type Parts = (String, Option<Vec<u8>>, Option<String>, Vec<u8>, Option<Vec<u8>>);
 
 #[pymethods]
 impl Engine {
@@ -140,7 +140,7 @@ impl Engine {
 
     /// Prepares what whoever looks will see, so that no mistake is found later than here.
     fn refresh(&self, py: Python<'_>) -> PyResult<()> {
-        self.view(py).map(|_| ())
+        self.looked_at(py, Looker::Nobody).map(|_| ())
     }
 
     /// Learns from an array, or from sparse rows.
@@ -315,32 +315,31 @@ impl Engine {
         Ok(engine)
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Pickled)> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Parts)> {
         let restore = slf.get_type().getattr("_restore")?;
         let this = slf.get();
         let options = serde_json::to_string(&this.options).map_err(Fault::input)?;
-        let state = this.lock();
-        let learned = match &*state {
-            State::Idle(learned, _) => learned,
-            State::Empty => return Ok((restore, (options, None, None, Vec::new()))),
+        let learned = match &*this.lock() {
+            State::Idle(learned, _) => (**learned).clone(),
+            State::Empty => return Ok((restore, (options, None, None, Vec::new(), None))),
             State::Learning { .. } => return Err(busy()),
         };
-        let checkpoint = learned.checkpoint(&this.options);
-        let checkpoint = checkpoint.map(|(model, memory)| model.to_checkpoint_bytes(&memory));
-        let (leftover, bytes) = pickle::leave(learned)?;
-        Ok((restore, (options, checkpoint, Some(leftover), bytes)))
+        let Pickled { checkpoint, shown, leftover, numbers } = pickle::leave(&learned, &this.options)?;
+        Ok((restore, (options, checkpoint, Some(leftover), numbers, shown)))
     }
 
     #[staticmethod]
+    #[pyo3(signature = (options, checkpoint, leftover, numbers, shown=None))]
     fn _restore(
         options: &str,
-        checkpoint: Option<&[u8]>,
-        leftover: Option<&str>,
-        rows: &[u8],
+        checkpoint: Option<Vec<u8>>,
+        leftover: Option<String>,
+        numbers: Vec<u8>,
+        shown: Option<Vec<u8>>,
     ) -> PyResult<Self> {
         let engine = Self::new(options)?;
         if let Some(leftover) = leftover {
-            let learned = pickle::find(checkpoint, leftover, rows)?;
+            let learned = pickle::find(&Pickled { checkpoint, shown, leftover, numbers })?;
             *engine.lock() = State::Idle(Box::new(learned), None);
         }
         Ok(engine)
@@ -383,6 +382,7 @@ impl Engine {
             .absorb(batch, increment, Identification::Optimal)
             .map_err(|void| Fault::input(format!("the increment does not fit this model: {void}")))?;
         *view = None;
+        learned.outdate();
         learned.taken.insert(batch);
         let Tally { rows: all, matchings, conflicts } = &mut learned.tally;
         *all += if absorbed.counted { rows } else { 0 };
@@ -465,9 +465,16 @@ impl Engine {
 
     /// The model as it stands, the rows of the buffer included.
     fn view(&self, py: Python<'_>) -> PyResult<Arc<View>> {
+        self.looked_at(py, Looker::User)
+    }
+
+    fn looked_at(&self, py: Python<'_>, looker: Looker) -> PyResult<Arc<View>> {
         let nothing = || Fault::input("the model has learned nothing yet");
         let learned = match &*self.lock() {
-            State::Idle(_, Some(view)) => return Ok(Arc::clone(view)),
+            State::Idle(learned, Some(view)) => {
+                learned.seen_by(looker);
+                return Ok(Arc::clone(view));
+            }
             State::Idle(learned, None) => (**learned).clone(),
             State::Empty => return Err(nothing().into()),
             State::Learning { centre, provenance } => {
@@ -476,10 +483,13 @@ impl Engine {
             }
         };
         let version = (learned.rows_seen(), learned.tally.rows);
-        let whole = self.whole(py, learned)?;
-        let snapshot = whole.centre.as_ref().ok_or_else(nothing)?.snapshot();
-        let between = whole.between();
-        let view = Arc::new(View::new(snapshot, whole.schema, whole.cut, between));
+        let (schema, cut) = (learned.schema.clone(), learned.cut);
+        let options = self.options.clone();
+        let looked = abandonable(py, move || {
+            learned.look(&options, looker, |shown, _| (shown.posterior(), shown.centre().between()))
+        })??;
+        let (posterior, between) = looked.ok_or_else(nothing)?;
+        let view = Arc::new(View::new(posterior, schema, cut, between));
         if let State::Idle(learned, kept) = &mut *self.lock() {
             // Kept only if nobody has learned meanwhile.
             if (learned.rows_seen(), learned.tally.rows) == version {
@@ -501,14 +511,8 @@ impl Engine {
                 return Ok(Model { fold, provenance });
             }
         };
-        let whole = self.whole(py, learned)?;
-        Ok(whole.model(&self.options).ok_or_else(nothing)?)
-    }
-
-    fn whole(&self, py: Python<'_>, learned: Learned) -> PyResult<Learned> {
         let options = self.options.clone();
-        let whole = abandonable(py, move || learned.whole(&options))??;
-        Ok(whole.ok_or_else(|| Fault::input("the model has learned nothing yet"))?)
+        Ok(abandonable(py, move || learned.model(&options))??.ok_or_else(nothing)?)
     }
 }
 

@@ -2,24 +2,26 @@
 //!
 //! ```text
 //! rows ──▶ buffer ──full minibatches──▶ centre          (`Learned::learn`)
-//!             └──what is left──▶ a copy of the centre    (`Learned::whole`), ended as a run ends, for whoever looks
+//!             └──what is left──▶ a copy of the centre    (`Learned::look`), ended as a run ends, for whoever looks
 //! ```
 //!
 //! Looking never changes what will be learned: rows handed over in pieces give the same model as all of them at once.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anabranch::central::{BatchSet, Central, Memory};
 use anabranch::clusters::Cut;
 use anabranch::engine::{self, Event, Flow, Observer};
 use anabranch::family::AnyFamily;
-use anabranch::infer::{Between, PriorChoice};
+use anabranch::infer::PriorChoice;
+use anabranch::learner::look::Shown;
 use anabranch::process::AnyProcess;
 use anabranch_io::model::{Model, Provenance};
 use anabranch_io::{InputRead, Schema, Seen};
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use serde::{Deserialize, Serialize};
 
 use crate::error::Fault;
 use crate::options::Options;
@@ -58,10 +60,79 @@ pub struct Learned {
     pub prior_given: bool,
     /// How its clusters are cut, as the model file said.
     pub cut: Cut,
+    /// What was shown last, whichever copy of this was looked at.
+    looking: Arc<Mutex<Looking>>,
+    /// Rows noted there, of those that are here.
+    noted: u64,
+}
+
+/// What was shown last, and the rows since.
+#[derive(Debug, Default)]
+struct Looking {
+    /// Rows noted, now.
+    rows: u64,
+    look: Option<Look>,
+}
+
+#[derive(Debug)]
+struct Look {
+    shown: Shown<AnyFamily, AnyProcess>,
+    tally: Tally,
+    /// `None` when it cannot be brought up to date: too many rows came, or something else.
+    since: Option<Buffer>,
+    /// Whether somebody has really seen it, and its names.
+    named: bool,
+}
+
+/// Who looks at a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Looker {
+    /// Somebody who sees the names of its components.
+    User,
+    /// Somebody who only wants to know that there is one.
+    Nobody,
+}
+
+impl Look {
+    /// Learns from the rows since; false when they cannot be learned from.
+    fn catch_up(&mut self, learned: &Learned, options: &Options) -> bool {
+        let Some(since) = &mut self.since else { return false };
+        if since.rows == 0 {
+            return true;
+        }
+        let posterior = self.shown.centre().snapshot();
+        let edge = Edge { schema: &learned.schema, family: posterior.family(), before: self.tally.rows };
+        let Ok(batch) = since.take(&edge) else {
+            self.since = None;
+            return false;
+        };
+        self.tally.rows += batch.n_rows() as u64;
+        self.shown.catch_up(&batch, options.batch_size, &learned.config(options));
+        true
+    }
+}
+
+impl Looking {
+    /// Notes the rows of the buffer behind so many.
+    fn note(&mut self, buffer: &Buffer, before: usize, columns: usize) {
+        let rows = buffer.rows - before;
+        self.rows += rows as u64;
+        let Some(Look { shown, since, .. }) = &mut self.look else { return };
+        *since = since.take().filter(|since| shown.takes(since.rows + rows));
+        if let Some(since) = since {
+            since.values.extend_from_slice(&buffer.values[before * columns..]);
+            since.push_weights(buffer.weights.as_ref().map(|weights| &weights[before..]), rows);
+        }
+    }
+
+    /// Something else than rows has changed what will be shown.
+    fn outdate(&mut self) {
+        self.look.iter_mut().for_each(|look| look.since = None);
+    }
 }
 
 /// Counts over minibatches.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Tally {
     /// Rows absorbed.
     pub rows: u64,
@@ -119,6 +190,8 @@ impl Learned {
             seen: Seen::new(ROWS),
             prior_given: false,
             cut: Cut::default(),
+            looking: Arc::default(),
+            noted: 0,
         }
     }
 
@@ -147,17 +220,47 @@ impl Learned {
             seen: Seen::new(ROWS),
             prior_given: provenance.prior_given,
             cut: provenance.cut,
+            looking: Arc::default(),
+            noted: 0,
         }
+    }
+
+    fn looking(&self) -> MutexGuard<'_, Looking> {
+        // Whoever panicked while he looked has left nothing half done: he works on a copy.
+        self.looking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was shown last is shown again.
+    pub fn seen_by(&self, looker: Looker) {
+        if let (Looker::User, Some(look)) = (looker, &mut self.looking().look) {
+            look.named = true;
+        }
+    }
+
+    /// What was shown has to be made anew: something else than rows has changed it.
+    pub fn outdate(&self) {
+        self.looking().outdate();
+    }
+
+    /// What was shown last with the rows since, if it can be brought up to date.
+    pub fn last_shown<R>(
+        &self,
+        see: impl FnOnce(&Shown<AnyFamily, AnyProcess>, Tally, &Buffer) -> R,
+    ) -> Option<R> {
+        match &self.looking().look {
+            Some(Look { shown, tally, since: Some(since), .. }) => Some(see(shown, *tally, since)),
+            _ => None,
+        }
+    }
+
+    /// Goes on with what was shown last.
+    pub fn show_again(&self, shown: Shown<AnyFamily, AnyProcess>, tally: Tally, since: Buffer) {
+        self.looking().look = Some(Look { shown, tally, since: Some(since), named: true });
     }
 
     /// Rows handed over so far.
     pub fn rows_seen(&self) -> u64 {
         self.tally.rows + self.buffer.rows as u64
-    }
-
-    /// Between how many components the rows cannot tell, once the model is whole.
-    pub fn between(&self) -> Option<Between> {
-        self.centre.as_ref().and_then(|centre| centre.memory().between())
     }
 
     /// How the model of these counts was made.
@@ -174,7 +277,7 @@ impl Learned {
             conflicts: self.tally.conflicts,
             algorithm: "sda".into(),
             cut: self.cut,
-            between: self.between(),
+            between: self.centre.as_ref().and_then(|centre| centre.between()),
             prior_given: self.config(options).prior == PriorChoice::Given,
             learned_from: InputRead::joined(self.learned_from.clone(), now),
         }
@@ -199,9 +302,19 @@ impl Learned {
         let columns = self.schema.dimensions();
         let config = self.config(options);
         let mut seen = self.seen.clone();
-        let stream: &mut dyn RowStream = &mut Noted { stream, seen: &mut seen, columns };
+        let looking = Arc::clone(&self.looking);
+        let mut come = |buffer: &Buffer, before: usize| {
+            seen.read(buffer.values[before * columns..].chunks_exact(columns.max(1)));
+            looking.lock().unwrap_or_else(PoisonError::into_inner).note(buffer, before, columns);
+        };
+        let stream: &mut dyn RowStream = &mut Noted { stream, come: &mut come };
         let result = self.learn_noted(stream, config, options, wires);
         self.seen = seen;
+        let noted = self.looking().rows;
+        self.noted = noted;
+        if result.is_err() || wires.stop.load(Ordering::Relaxed) {
+            self.outdate();
+        }
         result
     }
 
@@ -281,21 +394,42 @@ impl Learned {
         Ok(Start { centre, config, batch, taken: self.taken.clone() })
     }
 
-    /// The model with the rows of the buffer, on a copy: as if the stream ended here. `None` when there are no rows.
+    /// Looks at the model with the rows of the buffer, as if the stream ended here. `None` when there are no rows.
     ///
-    /// The end of a run looks at its first rows again and merges what the data do not support, as on the command line.
-    /// The centre itself goes on as it is, and a model that has learned nothing since it was read stays as it was written.
-    pub fn whole(&self, options: &Options) -> Result<Option<Learned>, Fault> {
+    /// The end of a run looks at its first rows again and merges what the data do not support, as on the command line. That
+    /// happens on a copy, which is brought up to date for as long as few rows come: the centre itself goes on as it is, and
+    /// a model that has learned nothing since it was read stays as it was written.
+    pub fn look<R>(
+        &self,
+        options: &Options,
+        looker: Looker,
+        see: impl FnOnce(&Shown<AnyFamily, AnyProcess>, Tally) -> R,
+    ) -> Result<Option<R>, Fault> {
+        let mut looking = self.looking();
+        if let Some(look) = &mut looking.look
+            && look.catch_up(self, options)
+        {
+            look.named |= looker == Looker::User;
+            return Ok(Some(see(&look.shown, look.tally)));
+        }
         let mut whole = self.clone();
         if let Some(centre) = &self.centre {
             whole.centre = Some(Arc::new(centre.fork()));
         }
         whole.flush(options)?;
-        let Some(centre) = &whole.centre else { return Ok(None) };
+        let Some(centre) = whole.centre.take() else { return Ok(None) };
         if whole.taken.len() > whole.ended {
-            engine::finish(centre, &self.config(options));
+            engine::finish(&centre, &self.config(options));
         }
-        Ok(Some(whole))
+        let before = looking.look.take().filter(|look| look.named);
+        let named = before.is_some() || looker == Looker::User;
+        let centre = Arc::into_inner(centre).expect("the copy has no other holder");
+        let shown = Shown::new(centre, self.centre.as_deref(), before.as_ref().map(|look| &look.shown));
+        let seen = see(&shown, whole.tally);
+        // Rows that were noted meanwhile, while somebody else learned, are not in it.
+        let since = (looking.rows == self.noted).then(Buffer::default);
+        looking.look = Some(Look { shown, tally: whole.tally, since, named });
+        Ok(Some(seen))
     }
 
     /// Learns from the rows of the buffer as a last, short minibatch.
@@ -333,11 +467,13 @@ impl Learned {
         Ok(())
     }
 
-    /// What a file holds; the buffer must be empty.
-    pub fn model(&self, options: &Options) -> Option<Model> {
-        debug_assert_eq!(self.buffer.rows, 0, "rows would be lost");
-        let fold = self.centre.as_ref()?.checkpoint();
-        Some(Model { fold, provenance: self.provenance(options) })
+    /// What a file holds; `None` when there are no rows.
+    pub fn model(&self, options: &Options) -> Result<Option<Model>, Fault> {
+        self.look(options, Looker::User, |shown, Tally { rows, matchings, conflicts }| {
+            let between = shown.centre().between();
+            let counts = Provenance { observations: rows, matchings, conflicts, ..self.provenance(options) };
+            Model { fold: shown.fold(), provenance: Provenance { between, ..counts } }
+        })
     }
 
     /// The centre as it is, without the rows of the buffer, and what it remembers; `None` before there is one.

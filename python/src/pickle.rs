@@ -1,51 +1,113 @@
-//! What a pickle holds beside the checkpoint: the rows that wait for a full minibatch, and how far the model had got.
+//! What a pickle holds beside the checkpoint: the rows that wait for a full minibatch, how far the model had got, and what was
+//! shown last, so that it answers at once.
 
-use anabranch_io::Schema;
+use anabranch::learner::look::{Kept, Shown};
 use anabranch_io::model::Model;
+use anabranch_io::{Schema, Seen};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Fault;
-use crate::learn::Learned;
+use crate::learn::{Learned, Tally};
+use crate::options::Options;
 use crate::rows::Buffer;
 
-/// How to read the numbers: the values of all rows, then their weights.
+/// Everything of an estimator in bytes.
+pub struct Pickled {
+    /// The checkpoint of the centre, if there is one.
+    pub checkpoint: Option<Vec<u8>>,
+    /// The checkpoint of what was shown, if something was.
+    pub shown: Option<Vec<u8>>,
+    /// The columns and sizes, as JSON.
+    pub leftover: String,
+    /// The rows of the buffers.
+    pub numbers: Vec<u8>,
+}
+
+/// How to read the numbers: of each buffer the values of all rows, then their weights.
 #[derive(Serialize, Deserialize)]
 struct Leftover {
     schema: Schema,
     rows: usize,
     weighted: bool,
     ended: u64,
+    #[serde(default)]
+    seen: Option<Seen>,
+    #[serde(default)]
+    shown: Option<Last>,
 }
 
-/// The columns and sizes as JSON, and the numbers as bytes.
-pub fn leave(learned: &Learned) -> Result<(String, Vec<u8>), Fault> {
-    let Buffer { values, weights, rows } = &learned.buffer;
-    let (schema, ended) = (learned.schema.clone(), learned.ended);
-    let leftover = Leftover { schema, rows: *rows, weighted: weights.is_some(), ended };
-    let numbers = values.iter().chain(weights.iter().flatten());
-    let bytes = numbers.flat_map(|value| value.to_le_bytes()).collect();
-    Ok((serde_json::to_string(&leftover).map_err(Fault::input)?, bytes))
+/// What was shown last.
+#[derive(Serialize, Deserialize)]
+struct Last {
+    kept: Kept,
+    tally: Tally,
+    rows: usize,
+    weighted: bool,
 }
 
-/// What was learned, from the bytes of the checkpoint, if there was one, and of what was left beside it.
-pub fn find(checkpoint: Option<&[u8]>, leftover: &str, bytes: &[u8]) -> Result<Learned, Fault> {
+fn numbers(buffer: &Buffer) -> impl Iterator<Item = u8> {
+    let numbers = buffer.values.iter().chain(buffer.weights.iter().flatten());
+    numbers.flat_map(|value| value.to_le_bytes())
+}
+
+/// What is needed to make the estimator again.
+pub fn leave(learned: &Learned, options: &Options) -> Result<Pickled, Fault> {
+    let checkpoint = learned.checkpoint(options);
+    let checkpoint = checkpoint.map(|(model, memory)| model.to_checkpoint_bytes(&memory));
+    let Buffer { weights, rows, .. } = &learned.buffer;
+    let mut bytes: Vec<u8> = numbers(&learned.buffer).collect();
+    let shown = learned.last_shown(|shown, tally, since| {
+        bytes.extend(numbers(since));
+        let (fold, memory, kept) = shown.keep();
+        let model = Model { fold, provenance: learned.provenance(options) };
+        let (rows, weighted) = (since.rows, since.weights.is_some());
+        (model.to_checkpoint_bytes(&memory), Last { kept, tally, rows, weighted })
+    });
+    let (shown, last) = shown.unzip();
+    let leftover = Leftover {
+        schema: learned.schema.clone(),
+        rows: *rows,
+        weighted: weights.is_some(),
+        ended: learned.ended,
+        seen: Some(learned.seen.clone()),
+        shown: last,
+    };
+    let leftover = serde_json::to_string(&leftover).map_err(Fault::input)?;
+    Ok(Pickled { checkpoint, shown, leftover, numbers: bytes })
+}
+
+/// What was learned.
+pub fn find(pickled: &Pickled) -> Result<Learned, Fault> {
     let damaged = || Fault::input("the pickle is damaged");
-    let Leftover { schema, rows, weighted, ended } = serde_json::from_str(leftover).map_err(|_| damaged())?;
-    let numbers: Vec<f64> =
-        bytes.chunks_exact(8).filter_map(|b| b.try_into().ok()).map(f64::from_le_bytes).collect();
-    let n_values = rows.checked_mul(schema.dimensions()).ok_or_else(damaged)?;
-    let n_weights = if weighted { rows } else { 0 };
-    if n_values.checked_add(n_weights) != Some(numbers.len()) {
-        return Err(damaged());
-    }
-    let (values, weights) = numbers.split_at(n_values);
-    let buffer = Buffer { values: values.to_vec(), weights: weighted.then(|| weights.to_vec()), rows };
-    let learned = match checkpoint {
+    let Pickled { checkpoint, shown, leftover, numbers } = pickled;
+    let leftover: Leftover = serde_json::from_str(leftover).map_err(|_| damaged())?;
+    let columns = leftover.schema.dimensions();
+    let mut numbers =
+        numbers.chunks_exact(8).filter_map(|b| b.try_into().ok()).map(f64::from_le_bytes).fuse();
+    let mut buffer = |rows: usize, weighted: bool| {
+        let n = rows.checked_mul(columns).ok_or_else(damaged)?;
+        let values: Vec<f64> = numbers.by_ref().take(n).collect();
+        let weights: Option<Vec<f64>> = weighted.then(|| numbers.by_ref().take(rows).collect());
+        let whole = values.len() == n && weights.as_ref().is_none_or(|weights| weights.len() == rows);
+        if whole { Ok(Buffer { values, weights, rows }) } else { Err(damaged()) }
+    };
+    let waiting = buffer(leftover.rows, leftover.weighted)?;
+    let mut learned = match checkpoint {
         Some(checkpoint) => {
             let (model, memory) = Model::from_checkpoint_bytes(checkpoint).map_err(Fault::input)?;
             Learned::from_checkpoint(model, memory)
         }
-        None => Learned::new(schema),
+        None => Learned::new(leftover.schema),
     };
-    Ok(Learned { buffer, ended, ..learned })
+    if let (Some(shown), Some(Last { kept, tally, rows, weighted })) = (shown, leftover.shown) {
+        let since = buffer(rows, weighted)?;
+        let (model, memory) = Model::from_checkpoint_bytes(shown).map_err(Fault::input)?;
+        learned.show_again(Shown::restore(model.fold, memory, kept), tally, since);
+    }
+    if numbers.next().is_some() {
+        return Err(damaged());
+    }
+    learned.seen = leftover.seen.unwrap_or(learned.seen);
+    (learned.buffer, learned.ended) = (waiting, leftover.ended);
+    Ok(learned)
 }

@@ -6,7 +6,7 @@ use anabranch::batch::Batch;
 use anabranch::central::{BatchId, BatchSet};
 use anabranch::engine::BatchSource;
 use anabranch::family::AnyFamily;
-use anabranch_io::{Schema, Seen, Source};
+use anabranch_io::{Schema, Source};
 use crossbeam_channel::Receiver;
 
 use crate::error::Fault;
@@ -101,18 +101,17 @@ impl RowStream for FileStream {
     }
 }
 
-/// A stream whose rows are noted, so that a model knows what it has learned from.
+/// A stream whose rows are noted when they come: those of the buffer behind so many.
 pub struct Noted<'a> {
     pub stream: &'a mut dyn RowStream,
-    pub seen: &'a mut Seen,
-    pub columns: usize,
+    pub come: &'a mut (dyn FnMut(&Buffer, usize) + Send),
 }
 
 impl RowStream for Noted<'_> {
     fn fill(&mut self, n: usize, buffer: &mut Buffer) -> Result<(), Fault> {
-        let before = buffer.rows * self.columns;
+        let before = buffer.rows;
         let filled = self.stream.fill(n, buffer);
-        self.seen.read(buffer.values[before..].chunks_exact(self.columns.max(1)));
+        (self.come)(buffer, before);
         filled
     }
 

@@ -38,11 +38,8 @@ impl<F: Family, P: Process> Shown<F, P> {
     /// its components keep their ids. `before` is what was shown last.
     pub fn new(ended: Central<F, P>, run: Option<&Central<F, P>>, before: Option<&Self>) -> Self {
         let next = run.map_or(0, |run| run.checkpoint().next_id());
-        let names = match before {
-            None => Names::first(&ended.checkpoint(), next),
-            Some(before) => before.names.clone().of(&ended, next, &before.centre.snapshot()),
-        };
-        Self { ended: ended.snapshot().mass(), centre: ended, names }
+        let names = before.map(|before| before.names.clone()).unwrap_or_default();
+        Self { ended: ended.snapshot().mass(), names: names.of(&ended, next), centre: ended }
     }
 
     /// Whether as many rows more can be learned by what was shown; else the run is to be ended again.
@@ -126,44 +123,33 @@ struct Names {
     shown: BTreeMap<ComponentId, ComponentId>,
     /// The names of components of the run that were ever shown.
     lasting: BTreeMap<ComponentId, ComponentId>,
+    /// The name under which each remembered row was shown first, by the row's key.
+    first: Vec<(u64, ComponentId)>,
     /// The first name that nobody ever had.
     next: u64,
 }
 
 impl Names {
-    /// The name of a component that is shown.
-    fn name(&self, id: ComponentId) -> ComponentId {
-        self.shown.get(&id).copied().unwrap_or(id)
-    }
-
     /// Whether everybody is called by their id.
     fn are_ids(&self) -> bool {
         self.shown.iter().all(|(id, name)| id == name)
     }
 
-    /// Nobody had a name before. Ids below `of_run` are the run's.
-    fn first<F: Family, P: Process>(fold: &Fold<F, P>, of_run: u64) -> Self {
-        let mut names = Self { next: fold.next_id(), ..Self::default() };
-        names.shown = fold.posterior().components().iter().map(|c| (c.id(), c.id())).collect();
-        names.keep(of_run);
-        names
-    }
-
-    /// The names in a model that was ended anew. Components of the run have theirs; another is who explains the same rows.
-    fn of<F: Family, P: Process>(
-        mut self,
-        ended: &Central<F, P>,
-        of_run: u64,
-        before: &Posterior<F, P>,
-    ) -> Self {
+    /// The names in a model that was ended anew. Components of the run, whose ids are below `of_run`, have theirs; another one
+    /// has the name under which most of its rows were shown first, if most of the rows of that name are its.
+    fn of<F: Family, P: Process>(mut self, ended: &Central<F, P>, of_run: u64) -> Self {
         let now = ended.snapshot();
         let ids: Vec<ComponentId> = now.components().iter().map(|c| c.id()).collect();
         let kept = |id: &ComponentId| self.lasting.get(id).filter(|_| id.0 < of_run).map(|name| (*id, *name));
         let mut named: BTreeMap<ComponentId, ComponentId> = ids.iter().filter_map(kept).collect();
-        if named.len() < ids.len() {
+        let strangers = ids.iter().any(|id| id.0 >= of_run);
+        let unnamed = named.len() < ids.len() && !self.first.is_empty();
+        let rows = if strangers || unnamed { labels(ended, &now) } else { Vec::new() };
+        let first: BTreeMap<u64, ComponentId> = self.first.iter().copied().collect();
+        if unnamed {
+            let pairs = rows.iter().filter_map(|(key, is)| Some((*first.get(key)?, *is)));
             let mut taken: BTreeSet<ComponentId> = self.lasting.values().copied().collect();
-            for (was, is) in same_rows(before, &now, ended) {
-                let name = self.name(was);
+            for (name, is) in best_matches(pairs) {
                 if !named.contains_key(&is) && taken.insert(name) {
                     named.insert(is, name);
                 }
@@ -172,8 +158,11 @@ impl Names {
         for id in ids {
             named.entry(id).or_insert_with(|| self.fresh(id));
         }
+        if !rows.is_empty() {
+            self.first = rows.iter().map(|(key, id)| (*key, *first.get(key).unwrap_or(&named[id]))).collect();
+        }
+        self.lasting.extend(named.range(..ComponentId(of_run)).map(|(id, name)| (*id, *name)));
         self.shown = named;
-        self.keep(of_run);
         self
     }
 
@@ -192,22 +181,12 @@ impl Names {
         self.next = name + 1;
         ComponentId(name)
     }
-
-    fn keep(&mut self, of_run: u64) {
-        self.lasting.extend(self.shown.range(..ComponentId(of_run)).map(|(id, name)| (*id, *name)));
-    }
 }
 
-/// Pairs of a component of before and one of now that are each other's best match on the rows that are remembered.
-fn same_rows<F: Family, P: Process>(
-    before: &Posterior<F, P>,
-    now: &Posterior<F, P>,
-    remembers: &Central<F, P>,
-) -> Vec<(ComponentId, ComponentId)> {
-    let Some(rows) = remembers.memory().sampled_rows() else { return Vec::new() };
-    let (then, now) = (labels(before, &rows), labels(now, &rows));
+/// Pairs that are each other's most frequent partner.
+fn best_matches(pairs: impl Iterator<Item = (ComponentId, ComponentId)>) -> Vec<(ComponentId, ComponentId)> {
     let mut shared: BTreeMap<(ComponentId, ComponentId), usize> = BTreeMap::new();
-    for pair in then.into_iter().zip(now).filter_map(|(was, is)| Some((was?, is?))) {
+    for pair in pairs {
         *shared.entry(pair).or_default() += 1;
     }
     let mut best: (BTreeMap<_, (usize, _)>, BTreeMap<_, (usize, _)>) = Default::default();
@@ -221,7 +200,11 @@ fn same_rows<F: Family, P: Process>(
     shared.into_keys().filter(mutual).collect()
 }
 
-fn labels<F: Family, P: Process>(posterior: &Posterior<F, P>, rows: &Batch) -> Vec<Option<ComponentId>> {
-    let predictor = Predictor::new(posterior);
-    rows.rows().map(|row| predictor.label(row)).collect()
+/// The components of the remembered rows, with the keys of these.
+fn labels<F: Family, P: Process>(
+    remembers: &Central<F, P>,
+    posterior: &Posterior<F, P>,
+) -> Vec<(u64, ComponentId)> {
+    let (memory, predictor) = (remembers.memory(), Predictor::new(posterior));
+    memory.sample().filter_map(|(key, row)| Some((key, predictor.label(row)?))).collect()
 }
