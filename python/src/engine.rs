@@ -243,6 +243,11 @@ impl Engine {
         Ok(PyArray1::from_vec(py, values))
     }
 
+    /// The smallest share that any row can have as its tail.
+    fn smallest_tail(&self, py: Python<'_>) -> PyResult<f64> {
+        Ok(self.view(py)?.smallest_tail())
+    }
+
     /// The rows with their missing values filled in, and the standard deviations of what was, one row after another.
     fn impute<'py>(
         &self,

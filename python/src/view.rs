@@ -115,6 +115,11 @@ impl View {
         Ok(found)
     }
 
+    /// The tail of a row that is less likely than every ordinary one.
+    pub fn smallest_tail(&self) -> f64 {
+        self.posterior.tail().smallest_share()
+    }
+
     /// Numbers that are predicted for one row.
     pub fn width(&self, wanted: Wanted) -> usize {
         match wanted {

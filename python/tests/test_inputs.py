@@ -35,6 +35,27 @@ def test_the_layout_of_an_array_does_not_matter(rows):
     np.testing.assert_array_equal(FITTED.predict(rows), FITTED.predict(X))
 
 
+@pytest.mark.parametrize(
+    "few",
+    [X[:3], X[:1], X[:3].astype(np.float32), np.asfortranarray(X[:3]), X[6:0:-2], X[:3].astype(">f8"), X[:3].tolist()],
+)
+def test_a_few_rows_are_answered_as_among_many(few):
+    rows = np.vstack([np.asarray(few, dtype=np.float64), X])
+    np.testing.assert_array_equal(FITTED.predict(few), FITTED.predict(rows)[: len(few)])
+    np.testing.assert_array_equal(FITTED.score_samples(few), FITTED.score_samples(rows)[: len(few)])
+
+
+@pytest.mark.parametrize("wrong", [np.full((1, 2), np.inf), X[:2, :1], X[0], X[:0], X[:2] * 1j, np.zeros((2, 2, 1))])
+def test_a_few_rows_that_are_wrong_are_refused_as_many_are(wrong):
+    with pytest.raises(ValueError):
+        FITTED.predict(wrong)
+
+
+def test_a_share_that_the_model_cannot_tell_is_told():
+    with pytest.warns(UserWarning, match="flags no row"):
+        assert not FITTED.flag(np.full((1, 2), 1e6), below=1e-9).any()
+
+
 def test_single_precision_is_learned_as_it_is():
     same(model().fit(X.astype(np.float32)), model().fit(X.astype(np.float32).astype(np.float64)))
 

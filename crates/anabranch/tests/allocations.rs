@@ -1,5 +1,5 @@
 //! What a worker allocates: nothing while it infers from a minibatch without news, once its memory has grown, but the
-//! increment that leaves it.
+//! increment that leaves it. What an answer for one row allocates: nothing.
 //!
 //! A program of its own, because it counts every allocation of the process.
 #![expect(unsafe_code, reason = "an allocator that counts is the only way to see every allocation")]
@@ -14,7 +14,7 @@ use anabranch::central::{BatchId, Central};
 use anabranch::family::{Conjugate, Family, Gaussian};
 use anabranch::identify::Identification;
 use anabranch::infer::{Increment, Outlook, PriorChoice, Settings, Workspace, bootstrap, infer};
-use anabranch::posterior::{Evidence, Posterior};
+use anabranch::posterior::{Evidence, Posterior, Predictor};
 use anabranch::process::{Dirichlet, LabelStatistics};
 use anabranch_testkit::streams::Columns;
 use rand::SeedableRng;
@@ -154,4 +154,24 @@ fn joining_allocates_for_each_component_that_changed() {
     println!("{allocated} allocations to join {components} components");
     // A component and its sums; the list of components and the snapshot; the entry's own lists.
     assert!(allocated <= 2 * components + 16, "{allocated} allocations for {components} components");
+}
+
+#[test]
+fn an_answer_for_one_row_allocates_nothing() {
+    for (central, batch) in [learned(), many()] {
+        let predictor = Predictor::new(&central.snapshot());
+        let mut probabilities = Vec::new();
+        let mut ask = |x: &[f64]| {
+            predictor.responsibilities(x, &mut probabilities);
+            (predictor.label(x), predictor.ln_density(x))
+        };
+        // The memory of the thread grows.
+        ask(batch.row(0));
+        let far = vec![1e6; batch.dimensions()];
+        for x in batch.rows().chain([&far[..]]) {
+            let (allocated, (label, ln_density)) = allocations(|| ask(x));
+            assert_eq!(allocated, 0);
+            assert!(label.is_some() && ln_density.is_finite());
+        }
+    }
 }

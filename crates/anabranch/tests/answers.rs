@@ -167,7 +167,7 @@ proptest! {
     fn answers_are_those_of_the_plain_loop_in_many_columns(
         seed in any::<u32>(),
         name in prop::sample::select(&["gaussian", "diagonal", "spherical"][..]),
-        d in 5_usize..24,
+        d in prop::sample::select(&[5, 9, 16, 23, 32, 41][..]),
         offset in 0.0_f64..5.0,
         narrow in 0.0_f64..4.0,
     ) {

@@ -197,6 +197,19 @@ fn rows_without_weight_count_for_nothing_in_the_first_minibatch() {
 }
 
 #[test]
+fn copies_of_rows_count_each() {
+    let Model { family, rows } = model("gaussian", 5, 150, 3);
+    let copies = Batch::new(rows.dimensions(), rows.values().repeat(4)).unwrap();
+    let central = Central::new(family, process());
+    let config = Config { seed: 3, bootstrap_rows: 600, ..Config::default() };
+    engine::bootstrap(&central, &mut Numbered::in_order(&[copies]), &config, &mut ()).unwrap();
+    let snapshot = central.snapshot();
+    assert_snapshot_invariants(&snapshot);
+    let [mass, counted] = [snapshot.mass(), snapshot.expected_mass()].map(|mass| (mass - 600.0).abs());
+    assert!(mass < 600.0 * ROUNDING && counted < 600.0 * ROUNDING, "{mass}, {counted}");
+}
+
+#[test]
 fn one_row_or_one_value_makes_one_component() {
     for rows in [Batch::new(2, vec![3.0, 4.0]).unwrap(), Batch::new(2, [3.0, 4.0].repeat(300)).unwrap()] {
         let family = Gaussian::from_rows(&rows).unwrap().into();

@@ -2,7 +2,7 @@
 
 mod support;
 
-use anabranch::central::{Absorb, BatchId, Entry, Fold, Void};
+use anabranch::central::{Absorb, BatchId, Entry, Fold, Part, Void};
 use anabranch::family::{Bernoulli, Family};
 use anabranch::identify::{ComponentId, Target};
 use anabranch::posterior::{Evidence, Posterior, Told};
@@ -25,6 +25,23 @@ fn count<F: Family>(posterior: &Posterior<F, Dirichlet>, id: u64) -> f64 {
 
 fn retire<F, P>(id: u64, into: u64) -> Entry<F, P> {
     Entry::Retire { id: ComponentId(id), into: ComponentId(into) }
+}
+
+/// Two halves of a component that are alike.
+fn halves<P>(id: u64) -> Entry<Bernoulli, P> {
+    let half = Part { share: 0.5, offset: vec![0.0; 2] };
+    Entry::Split { id: ComponentId(id), parts: vec![half.clone(), half] }
+}
+
+/// The part is as new as a component that somebody opened: whoever has not seen it has not compared with it.
+#[test]
+fn what_was_matched_before_a_split_is_matched_again() {
+    let mut fold = coins();
+    let base = fold.posterior().version();
+    fold.apply(&halves(2)).unwrap();
+    assert_eq!((count(fold.posterior(), 2), count(fold.posterior(), 3)), (8.0, 8.0));
+    let opened = Entry::Absorb(absorb(7, base, vec![], vec![(Target::New, certain(1.0, &[1.0]))]));
+    assert_eq!(fold.apply(&opened), Err(Void::Superseded { created: base + 1, base }));
 }
 
 #[test]
@@ -104,6 +121,9 @@ fn void_entries_change_nothing_at_all() {
         (entry(absorb(5, 2, vec![(1, one())], named(9))), unknown.clone()),
         (entry(absorb(5, 2, vec![(1, one()), (2, wide.clone())], vec![])), features.clone()),
         (entry(absorb(5, 2, vec![(1, one())], new(wide))), features),
+        (entry(absorb(5, 2, vec![], [named(2), named(2)].concat())), Void::NotOneToOne(ComponentId(2))),
+        // What has ended is not the component that was judged.
+        (halves(0), Void::UnknownComponent(ComponentId(0))),
         (retire(9, 1), unknown.clone()),
         (retire(1, 9), unknown),
         (retire(2, 2), Void::IntoItself(ComponentId(2))),
@@ -132,6 +152,12 @@ fn familiarity_is_the_mean_of_the_medians_by_weight() {
     assert_eq!(fold.posterior().familiarity().usual(), Some(-3.0));
     assert_eq!(fold.apply(&told(3, 1.0, f64::NAN)), Err(Void::Improper));
     assert_eq!(fold.posterior().familiarity().usual(), Some(-3.0));
+    // What rows say of their densities is kept, too.
+    assert!(fold.posterior().tail().is_empty());
+    let mut entry = absorb(4, 1, vec![(1, certain(3.0, &[0.0]))], vec![]);
+    entry.familiarity = Some(Told { median: -2.0, densities: vec![(-7, 1.0), (9, 2.0)] });
+    fold.apply(&Entry::Absorb(entry)).unwrap();
+    assert_eq!(fold.posterior().tail().mass(), 3.0);
 }
 
 #[test]

@@ -110,6 +110,28 @@ fn a_second_pass_keeps_the_mass_at_every_step() {
     assert_eq!(counts, [10.0, 30.0]);
 }
 
+/// Tenths add up to a little more or less than their sum: what is left of the old evidence then is nothing.
+#[test]
+fn a_pass_over_weights_that_round_leaves_nothing_of_the_old_evidence() {
+    let family = family();
+    for order in [[0.1, 0.2, 0.3], [0.3, 0.2, 0.1], [0.2, 0.3, 0.1], [0.7, 0.1, 0.1]] {
+        let mut fold = Fold::new(family.clone(), process());
+        for pass in 0..2 {
+            for (batch, rows) in order.into_iter().enumerate() {
+                let evidence = evidence(&family, 0.0, rows);
+                let first = fold.posterior().components().is_empty();
+                let (known, new) =
+                    if first { (vec![], vec![evidence]) } else { (vec![(0, evidence)], vec![]) };
+                let entry = absorb(&fold, batch as u64, pass, known, new);
+                fold.apply(&entry).unwrap();
+            }
+            assert_eq!(fold.aside(), None, "{order:?}");
+            assert_mass(&fold, order.iter().sum());
+            fold.apply(&Entry::Pass).unwrap();
+        }
+    }
+}
+
 #[test]
 fn rows_that_came_since_the_last_pass_add_to_the_mass() {
     let (family, mut fold) = (family(), two());

@@ -26,6 +26,13 @@ pub struct Question {
     clusters: Option<Clusters>,
 }
 
+/// A share with three digits, such as 0.125%.
+fn percent(share: f64) -> String {
+    let digits = (2 - (100.0 * share).log10().floor() as i32).clamp(0, 15) as usize;
+    let text = format!("{:.digits$}", 100.0 * share);
+    format!("{}%", if digits > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { &text })
+}
+
 /// What is known of a row.
 #[derive(Clone, Debug, Default)]
 struct Known {
@@ -52,6 +59,15 @@ impl Question {
             let flag = if args.tail { "--tail" } else { "--flag-below" };
             return Err(Failure::input(format!("{flag}: the model does not know how unlikely ordinary rows are"))
                 .with_hint("it learns that from rows after the first minibatch: fit it with more rows, or with a smaller --bootstrap; or use --score"));
+        }
+        let smallest = usual.smallest_share();
+        if let Some(share) = flag_below.filter(|share| *share <= smallest) {
+            eprintln!(
+                "warning: --flag-below {}: no row can be marked, since the {:.0} ordinary rows that the model knows of tell no share below {}",
+                percent(share),
+                usual.mass(),
+                percent(smallest)
+            );
         }
         let ids = predictor.ids().iter().map(|id| id.0).collect();
         let json = format == Format::Jsonl;

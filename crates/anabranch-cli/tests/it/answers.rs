@@ -164,6 +164,16 @@ fn unusual_rows_are_marked_by_how_unlikely_ordinary_rows_are() {
     sandbox.write("far.csv", "x,y\n500,500\n");
     let far = sandbox.run(&["predict", "model", "far.csv", "--flag-below", "0.1%", "--json"]);
     assert!(far.ok().contains("\"unusual\":true"), "{}", far.stdout);
+    assert_eq!(far.stderr, "", "a share that can be told needs no words");
+    let unresolved = sandbox.run(&["predict", "model", "far.csv", "--flag-below", "0.001%", "--json"]);
+    assert!(unresolved.ok().contains("\"unusual\":false"), "{}", unresolved.stdout);
+    // The least likely of all has the smallest tail there is.
+    let least = sandbox.run(&["predict", "model", "far.csv", "--tail"]);
+    let least: f64 = least.column("tail")[0].parse().unwrap();
+    let told = "warning: --flag-below 0.001%: no row can be marked, since the ";
+    let rest = unresolved.stderr.strip_prefix(told).unwrap_or_else(|| panic!("{}", unresolved.stderr));
+    let share: f64 = rest.trim_end().rsplit(' ').next().unwrap().trim_end_matches('%').parse().unwrap();
+    assert!((share / (100.0 * least) - 1.0).abs() < 0.01, "{share}, {least}");
     let few = Sandbox::with_model().run(&["predict", "model", "rows.csv", "--tail"]);
     assert_eq!(few.message(), "--tail: the model does not know how unlikely ordinary rows are");
 }

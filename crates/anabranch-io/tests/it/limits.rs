@@ -43,6 +43,7 @@ fn a_packed_file_with_a_piece_beyond_the_limit_is_refused() {
             ),
             "the stream",
         ),
+        ("parquet", parquet_in_one_page(&batch), "a page claims to expand to 8388608 bytes"),
     ];
     for (name, bytes, what) in cases {
         assert!(bytes.len() < LIMIT as usize, "{name} is small");
@@ -60,7 +61,9 @@ fn a_packed_file_with_a_piece_beyond_the_limit_is_refused() {
 fn what_is_below_the_limit_is_read() {
     let table = zeros(1000, 1);
     let batch = record_batch(&table);
-    for bytes in [gzip(&arrow_stream(&batch)), gzip(&npy_fortran(&table)), csv(&table)] {
+    for bytes in
+        [gzip(&arrow_stream(&batch)), gzip(&npy_fortran(&table)), parquet_in_one_page(&batch), csv(&table)]
+    {
         assert_eq!(first_batch(&bytes, Some(LIMIT), 5000).unwrap(), 1000);
         assert_eq!(first_batch(&bytes, None, 5000).unwrap(), 1000);
     }

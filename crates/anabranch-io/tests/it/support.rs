@@ -7,7 +7,7 @@ use arrow_array::{ArrayRef, Float64Array, RecordBatch};
 use arrow_ipc::CompressionType;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use parquet::arrow::ArrowWriter;
-use parquet::basic::Compression;
+use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
 /// Rows as nested vectors.
@@ -119,6 +119,22 @@ pub(crate) fn parquet_grouped(batch: &RecordBatch, compression: Compression, row
     let properties = WriterProperties::builder()
         .set_compression(compression)
         .set_max_row_group_row_count(Some(rows))
+        .build();
+    let mut bytes = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), Some(properties)).unwrap();
+    writer.write(batch).unwrap();
+    writer.close().unwrap();
+    bytes
+}
+
+/// Parquet whose columns are one page each, packed.
+pub(crate) fn parquet_in_one_page(batch: &RecordBatch) -> Vec<u8> {
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_dictionary_enabled(false)
+        .set_data_page_size_limit(usize::MAX)
+        .set_data_page_row_count_limit(usize::MAX)
+        .set_write_batch_size(batch.num_rows())
         .build();
     let mut bytes = Vec::new();
     let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), Some(properties)).unwrap();

@@ -346,4 +346,30 @@ mod tests {
         assert_eq!(memory.sample().len(), 2);
         assert!(Memory::<Batch>::default().sampled_rows().is_none());
     }
+
+    #[test]
+    fn later_rows_are_those_that_are_not_among_the_first() {
+        let mut memory = Memory::default();
+        let (first, later) = (Batch::new(1, vec![1.0, 2.0]).unwrap(), Batch::new(1, vec![4.0, 5.0]).unwrap());
+        memory.offer(BatchId(0), &first);
+        assert_eq!(memory.later_rows(), None, "no first rows are kept");
+        memory.keep(first);
+        memory.offer(BatchId(1), &later);
+        let are_later = memory.later_rows().unwrap();
+        let rows = memory.sample().zip(are_later);
+        let mut found: Vec<f64> = rows.filter(|(_, later)| *later).map(|((_, row), _)| row[0]).collect();
+        found.sort_by(f64::total_cmp);
+        assert_eq!(found, [4.0, 5.0]);
+    }
+
+    #[test]
+    fn doubts_add_up_until_rows_come() {
+        let mut memory = Memory::<Batch>::default();
+        memory.doubt(Some(Between { fewest: 3, most: 5 }));
+        memory.doubt(None);
+        memory.doubt(Some(Between { fewest: 4, most: 7 }));
+        assert_eq!(memory.between(), Some(Between { fewest: 3, most: 7 }));
+        memory.offer(BatchId(0), &Batch::new(1, vec![1.0]).unwrap());
+        assert_eq!(memory.between(), None);
+    }
 }

@@ -139,6 +139,8 @@ impl<F: Conjugate, P: Process> Rounds<F, P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::family::Bernoulli;
+    use crate::process::{Bound, Dirichlet};
 
     #[test]
     fn what_is_in_flight_grows_with_what_was_seen() {
@@ -152,5 +154,31 @@ mod tests {
         assert_eq!(growing.round(1.0, 0.0), 16);
         // A further pass takes old evidence away as it goes.
         assert_eq!(growing.round(1.0, -1.0), 1);
+    }
+
+    /// A posterior that has seen so much.
+    fn seen(mass: f64) -> Arc<Posterior<Bernoulli, Dirichlet>> {
+        let family = Bernoulli::new(vec![0.5], vec![0.5]).unwrap();
+        let mut posterior = Posterior::prior(family, Dirichlet::new(1.0, Bound::Paper).unwrap());
+        posterior.mass = mass;
+        Arc::new(posterior)
+    }
+
+    #[test]
+    fn the_next_round_is_as_long_as_minibatches_are_large() {
+        let flight = Flight::Growing(64);
+        let ends = [End::new(seen(242e3)), End::new(seen(246e3))];
+        let mut rounds = Rounds { flight, joined: 3, version: 0, starts: [0, 4, 8], ends };
+        // Four minibatches of a thousand rows.
+        assert!(rounds.pass(seen(250e3)));
+        assert_eq!(rounds.starts, [4, 8, 8 + flight.round(250e3, 1000.0)]);
+        assert_eq!(rounds.ends.each_ref().map(|end| end.posterior.mass()), [246e3, 250e3]);
+    }
+
+    #[test]
+    fn rounds_go_on_only_where_nothing_has_changed() {
+        let rounds = Rounds::new(Flight::Fixed(4), seen(10.0));
+        assert!(rounds.go_on(Flight::Fixed(4), 0));
+        assert!(!rounds.go_on(Flight::Fixed(4), 1) && !rounds.go_on(Flight::Growing(4), 0));
     }
 }

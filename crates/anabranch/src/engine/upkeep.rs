@@ -483,6 +483,33 @@ mod tests {
     }
 
     #[test]
+    fn a_further_pass_is_looked_after_at_its_end_alone() {
+        let (central, config, upkeep) = (centre(), config(), Upkeep::default());
+        learned(&central, 0, 990.0);
+        central.append(&Entry::Pass).unwrap();
+        learned(&central, 0, 2000.0);
+        assert_eq!((lines(central.snapshot().mass()), central.memory().tended()), (2, Some(0)));
+        upkeep.after(&central, &config);
+        assert_eq!(central.memory().tended(), Some(0));
+    }
+
+    #[test]
+    fn looks_agree_where_no_component_gains_or_loses_a_row() {
+        let look = |counts: &[(u64, f64)]| -> Vec<(ComponentId, Evidence)> {
+            let evidence = |rows: f64| {
+                let labels = LabelStatistics { expected_count: rows, ..LabelStatistics::default() };
+                Evidence { stats: vec![rows, 0.0], labels }
+            };
+            counts.iter().map(|(id, rows)| (ComponentId(*id), evidence(*rows))).collect()
+        };
+        let before = look(&[(1, 5.0), (4, 7.0)]);
+        assert!(counts_agree(&before, &look(&[(1, 5.9), (4, 6.1)])));
+        for other in [&[(1, 4.0), (4, 8.0)][..], &[(1, 5.0), (3, 7.0)], &[(1, 5.0)]] {
+            assert!(!counts_agree(&before, &look(other)), "{other:?}");
+        }
+    }
+
+    #[test]
     fn lines_are_at_a_thousand_and_at_every_doubling() {
         let counted = [0.0, 999.0, 1000.0, 1999.0, 2000.0, 4000.0, 1.024e6].map(lines);
         assert_eq!(counted, [0, 0, 1, 1, 2, 3, 11]);

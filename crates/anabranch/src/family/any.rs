@@ -131,6 +131,14 @@ impl Family for AnyFamily {
         delegate!(self, family => family.features(x, out))
     }
 
+    fn leading_len(&self) -> usize {
+        delegate!(self, family => family.leading_len())
+    }
+
+    fn leading_features(&self, x: &[f64], out: &mut [f64]) {
+        delegate!(self, family => family.leading_features(x, out))
+    }
+
     fn ln_base(&self, x: &[f64]) -> f64 {
         delegate!(self, family => family.ln_base(x))
     }

@@ -294,6 +294,18 @@ impl Family for Gaussian {
         write_products(framed, squares);
     }
 
+    fn leading_len(&self) -> usize {
+        leading_columns(self.dimensions()).map_or(0, |columns| 1 + columns + packed_len(columns))
+    }
+
+    fn leading_features(&self, x: &[f64], out: &mut [f64]) {
+        let columns = leading_columns(self.dimensions()).unwrap_or(0);
+        out[0] = 1.0;
+        let (framed, squares) = out[1..].split_at_mut(columns);
+        self.frame.apply_or(x, std::iter::repeat(&0.0), framed);
+        write_products(framed, squares);
+    }
+
     fn ln_base(&self, _x: &[f64]) -> f64 {
         0.0
     }
@@ -583,6 +595,13 @@ impl DrawNatural for Gaussian {
     }
 }
 
+/// Half of the columns have a quarter of the features. Of few columns, all are looked at as quickly.
+fn leading_columns(dimensions: usize) -> Option<usize> {
+    (dimensions >= LEAST_TO_HALVE).then_some(dimensions / 2)
+}
+
+const LEAST_TO_HALVE: usize = 32;
+
 struct GaussianPredictive {
     frame: Frame,
     mean: Vec<f64>,
@@ -763,19 +782,32 @@ impl Predictive for GaussianPredictive {
         }
     }
 
-    /// `y = h q` with `q = (x − m)ᵀ M⁻¹ (x − m)`, term by term.
     fn envelope(&self, theta: &mut [f64]) -> Envelope {
-        let d = self.mean.len();
+        self.envelope_of_first(self.mean.len(), theta)
+    }
+
+    fn leading_envelope(&self, theta: &mut [f64]) -> Option<Envelope> {
+        leading_columns(self.mean.len()).map(|columns| self.envelope_of_first(columns, theta))
+    }
+}
+
+impl GaussianPredictive {
+    /// `y = h q` with `q = (x − m)ᵀ M⁻¹ (x − m)`, term by term. Of the first `d` columns, `q` is a part of the sum of squares
+    /// that all columns make, and the first rows and columns of the factor are the factor of theirs.
+    fn envelope_of_first(&self, d: usize, theta: &mut [f64]) -> Envelope {
         let (constant, rest) = theta.split_at_mut(1);
         let (linear, quadratic) = rest.split_at_mut(d);
+        for row in 0..d {
+            let from = &self.factor[row_start(self.mean.len(), row)..];
+            quadratic[row_start(d, row)..row_start(d, row + 1)].copy_from_slice(&from[..d - row]);
+        }
         // |Ψ| ≤ |U|².
-        let scatter: f64 = self.factor.iter().map(|v| v * v).sum();
-        quadratic.copy_from_slice(&self.factor);
+        let scatter: f64 = quadratic.iter().map(|v| v * v).sum();
         cholesky::invert_from_factor(d, quadratic, linear);
         let inverse = 2.0 * quadratic.iter().map(|v| v * v).sum::<f64>().sqrt();
         let scale = self.density.half_power() / self.widening;
         quadratic.iter_mut().for_each(|value| *value *= scale);
-        cholesky::multiply_symmetric(d, quadratic, &self.mean, linear);
+        cholesky::multiply_symmetric(d, quadratic, &self.mean[..d], linear);
         constant[0] = linear.iter().zip(&self.mean).map(|(l, m)| l * m).sum();
         linear.iter_mut().for_each(|value| *value *= -2.0);
         for row in 0..d {

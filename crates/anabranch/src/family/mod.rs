@@ -106,6 +106,11 @@ pub trait Predictive: Send + Sync {
 
     /// A bound from above that many rows can be compared with at once; writes its `θ`, as long as `T(x)` and 0 before.
     fn envelope(&self, theta: &mut [f64]) -> Envelope;
+
+    /// A looser bound by [`Family::leading_features`] alone; `None` where there are none.
+    fn leading_envelope(&self, _theta: &mut [f64]) -> Option<Envelope> {
+        None
+    }
 }
 
 /// A bound from above of a predictive density: a falling function of one product `y = θ · T(x)`.
@@ -181,6 +186,14 @@ pub trait Family: Conjugate {
 
     /// Writes `T(x)`; `out[0]` is 1. Missing values add nothing.
     fn features(&self, x: &[f64], out: &mut [f64]);
+
+    /// How many features the first columns have that alone rule most components out; 0 where it costs little to look at all.
+    fn leading_len(&self) -> usize {
+        0
+    }
+
+    /// Writes the features of those columns.
+    fn leading_features(&self, _x: &[f64], _out: &mut [f64]) {}
 
     /// `log h(x)` of the values that are known: the part of the log density that no parameter touches and that `φ · T(x)` does
     /// not hold.

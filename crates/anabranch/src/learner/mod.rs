@@ -432,3 +432,57 @@ impl<F: Family> Model<F> {
         &self.posterior
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn coins(n: usize) -> Batch {
+        Batch::new(1, (0..n).map(|row| f64::from(u8::from(row % 3 == 0))).collect()).unwrap()
+    }
+
+    fn mass(learner: &Learner<Bernoulli>) -> f64 {
+        learner.model().map_or(0.0, |model| model.posterior().mass())
+    }
+
+    fn mixture() -> Mixture<Bernoulli> {
+        let family = |_: &Batch| Bernoulli::new(vec![0.5], vec![0.5]);
+        Mixture::of(family).first_rows(100).minibatch_rows(40).threads(1)
+    }
+
+    #[test]
+    fn every_row_counts_once_whatever_the_pieces() {
+        let mut learner = mixture().learner().unwrap();
+        let mut seen = 0;
+        for piece in [1, 60, 38, 1, 120, 7, 40] {
+            learner.learn(&coins(piece)).unwrap();
+            seen += piece;
+            assert_eq!(learner.minibatches, if seen < 100 { 0 } else { 1 + (seen as u64 - 100) / 40 });
+            assert!((mass(&learner) - seen as f64).abs() < 1e-6, "{} of {seen}", mass(&learner));
+        }
+    }
+
+    #[test]
+    fn rows_with_weights_behind_rows_without_count_their_weights() {
+        let mut learner = mixture().learner().unwrap();
+        learner.learn(&coins(50)).unwrap();
+        learner.learn(&coins(30).with_weights(vec![2.5; 30]).unwrap()).unwrap();
+        assert!((mass(&learner) - 125.0).abs() < 1e-6, "{}", mass(&learner));
+    }
+
+    #[test]
+    fn rows_that_are_refused_leave_the_learner_as_it_was() {
+        // So many first rows make no prior.
+        let family =
+            |rows: &Batch| Bernoulli::new(vec![if rows.n_rows() < 100 { 0.5 } else { -1.0 }], vec![0.5]);
+        let mut learner = Mixture::of(family).first_rows(100).threads(1).learner().unwrap();
+        learner.learn(&coins(60)).unwrap();
+        assert!(matches!(learner.learn(&coins(60)), Err(LearnError::Prior(_))));
+        let two_columns = Batch::new(2, vec![0.0; 6]).unwrap();
+        assert_eq!(learner.learn(&two_columns), Err(LearnError::Columns { expected: 1, found: 2 }));
+        let strange = Batch::new(1, vec![0.0, 1.0, 7.0]).unwrap();
+        assert!(matches!(learner.learn(&strange), Err(LearnError::Domain { row: 2, .. })));
+        assert_eq!(learner.buffer.rows(), 60);
+        assert!((mass(&learner) - 60.0).abs() < 1e-6);
+    }
+}

@@ -33,12 +33,20 @@ const NEGLIGIBLE_NATS: f64 = 23.0;
 /// Fewer components are all computed.
 const LEAST_COMPONENTS: usize = 4;
 
+/// Where bounds of the first columns leave more components of a row than this, those of all columns are asked.
+const MOST_LEFT: usize = 6;
+
+/// One row in so many shows how many they leave.
+const SHOWN: usize = 8;
+
 /// The features of a row, whatever the family.
 trait Featured: Send + Sync {
     fn feature_count(&self) -> usize;
     fn columns(&self) -> usize;
     fn names(&self, column: usize) -> Option<usize>;
     fn write(&self, x: &[f64], out: &mut [f64]);
+    fn leading_count(&self) -> usize;
+    fn write_leading(&self, x: &[f64], out: &mut [f64]);
 }
 
 impl<F: Family> Featured for F {
@@ -56,6 +64,14 @@ impl<F: Family> Featured for F {
 
     fn write(&self, x: &[f64], out: &mut [f64]) {
         self.features(x, out);
+    }
+
+    fn leading_count(&self) -> usize {
+        self.leading_len()
+    }
+
+    fn write_leading(&self, x: &[f64], out: &mut [f64]) {
+        self.leading_features(x, out);
     }
 }
 
@@ -78,6 +94,15 @@ pub struct Predictor {
     prior: Box<dyn Predictive>,
     /// Bounds of all components, and of a new one as the last; none where they would say nothing.
     envelopes: Option<Envelopes>,
+    /// The same by the first columns alone, where there are many.
+    leading: Option<Envelopes>,
+}
+
+/// Which features rule components out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    All,
+    Leading,
 }
 
 impl Predictor {
@@ -93,6 +118,7 @@ impl Predictor {
             ln_weight_new: 0.0,
             prior: family.predictive(&vec![0.0; family.n_features()]),
             envelopes: None,
+            leading: None,
         };
         let new_mass = process.new_mass(posterior.components().iter().map(|c| &c.evidence().labels));
         let mut total = new_mass;
@@ -109,22 +135,31 @@ impl Predictor {
         let ln_total = total.ln();
         predictor.ln_weights.iter_mut().for_each(|w| *w -= ln_total);
         predictor.ln_weight_new = new_mass.ln() - ln_total;
-        predictor.envelopes = predictor.bounds();
+        predictor.envelopes = predictor.bounds(By::All);
+        predictor.leading = predictor.bounds(By::Leading);
         predictor
     }
 
+    fn feature_count(&self, by: By) -> usize {
+        match by {
+            By::All => self.family.feature_count(),
+            By::Leading => self.family.leading_count(),
+        }
+    }
+
     /// The bounds of all components and of a new one.
-    fn bounds(&self) -> Option<Envelopes> {
-        let (f, k) = (self.family.feature_count(), self.ids.len());
-        if k < LEAST_COMPONENTS {
+    fn bounds(&self, by: By) -> Option<Envelopes> {
+        let (f, k) = (self.feature_count(by), self.ids.len());
+        if k < LEAST_COMPONENTS || f == 0 {
             return None;
         }
         let mut theta = vec![0.0; f * (k + 1)];
-        let envelopes: Vec<_> = theta
-            .chunks_exact_mut(f)
-            .enumerate()
-            .map(|(ix, out)| self.predictive(ix).envelope(out))
-            .collect();
+        let envelope = |(ix, out): (usize, &mut [f64])| match by {
+            By::All => Some(self.predictive(ix).envelope(out)),
+            By::Leading => self.predictive(ix).leading_envelope(out),
+        };
+        let envelopes: Option<Vec<_>> = theta.chunks_exact_mut(f).enumerate().map(envelope).collect();
+        let envelopes = envelopes?;
         let says_something = theta.iter().any(|value| *value != 0.0);
         says_something.then(|| {
             let members = theta
@@ -296,9 +331,20 @@ impl Predictor {
 
     /// At most [`BLOCK`] rows.
     fn block(&self, rows: &[f64], ask: Ask, look: &mut dyn FnMut(usize, &Answer<'_>)) {
-        let (d, f, k) = (self.family.columns(), self.family.feature_count(), self.ids.len());
+        if self.leading.is_none() || !self.answered(rows, ask, By::Leading, look) {
+            self.answered(rows, ask, By::All, look);
+        }
+    }
+
+    /// Answers a block of rows, unless these features rule too few components out.
+    fn answered(&self, rows: &[f64], ask: Ask, by: By, look: &mut dyn FnMut(usize, &Answer<'_>)) -> bool {
+        let (d, f, k) = (self.family.columns(), self.feature_count(by), self.ids.len());
         let n = rows.len() / d;
-        let narrow = self.envelopes.as_ref().map_or(0, |all| all.scratch_len(n) + n * all.padded());
+        let envelopes = match by {
+            By::All => self.envelopes.as_ref(),
+            By::Leading => self.leading.as_ref(),
+        };
+        let narrow = envelopes.map_or(0, |all| all.scratch_len(n) + n * all.padded());
         let places = k + 1;
         parallel::with_buffer(n * f + narrow.div_ceil(2) + places + places.div_ceil(2), |buffer| {
             let (features, rest) = buffer.split_at_mut(n * f);
@@ -306,10 +352,13 @@ impl Predictor {
             let (members, narrow) = rest.split_at_mut(places.div_ceil(2));
             let members = &mut bytemuck::cast_slice_mut::<f64, u32>(members)[..places];
             for (x, out) in rows.chunks_exact(d).zip(features.chunks_exact_mut(f)) {
-                self.family.write(x, out);
+                match by {
+                    By::All => self.family.write(x, out),
+                    By::Leading => self.family.write_leading(x, out),
+                }
             }
             let features = &*features;
-            let bounds: &[f32] = match &self.envelopes {
+            let bounds: &[f32] = match envelopes {
                 Some(all) => {
                     let narrow = bytemuck::cast_slice_mut::<f64, f32>(narrow);
                     let (scratch, bounds) = narrow.split_at_mut(all.scratch_len(n));
@@ -320,19 +369,38 @@ impl Predictor {
                 None => &[],
             };
             let mut work = Row { predictor: self, ask, scores, members, used: 0 };
-            for (ix, (x, features)) in rows.chunks_exact(d).zip(features.chunks_exact(f)).enumerate() {
-                match &self.envelopes {
-                    _ if work.lacks(x) => work.known(x),
-                    Some(all) => {
-                        let bounds = &bounds[ix * all.padded()..(ix + 1) * all.padded()];
-                        Arch::new().dispatch(Decide { row: &mut work, x, features, bounds });
-                    }
-                    None => work.all(x, features),
+            let decide = |work: &mut Row<'_>, ix: usize, x: &[f64]| match envelopes {
+                _ if work.lacks(x) => work.known(x),
+                Some(all) => {
+                    let features = (by == By::All).then(|| &features[ix * f..(ix + 1) * f]);
+                    let bounds = &bounds[ix * all.padded()..(ix + 1) * all.padded()];
+                    Arch::new().dispatch(Decide { row: work, x, features, bounds });
+                }
+                None => work.all(x, &features[ix * f..(ix + 1) * f]),
+            };
+            if by == By::Leading {
+                let mut left = 0;
+                for (ix, x) in rows.chunks_exact(d).enumerate().step_by(SHOWN) {
+                    decide(&mut work, ix, x);
+                    left += work.used;
+                }
+                if left > MOST_LEFT * n.div_ceil(SHOWN) {
+                    return false;
+                }
+            }
+            for (ix, x) in rows.chunks_exact(d).enumerate() {
+                // A single row is decided by now.
+                if n > 1 || by == By::All {
+                    decide(&mut work, ix, x);
+                }
+                if self.leading.is_some() {
+                    work.forget_negligible();
                 }
                 let answer = Answer::new(self, &work.members[..work.used], &work.scores[..work.used]);
                 look(ix, &answer);
             }
-        });
+            true
+        })
     }
 }
 
@@ -360,8 +428,11 @@ impl Row<'_> {
     }
 
     #[inline(never)]
-    fn compute(&mut self, ix: usize, x: &[f64], features: &[f64]) -> f64 {
-        let score = self.predictor.ln_weight(ix) + self.predictor.predictive(ix).ln_density_from(x, features);
+    fn compute(&mut self, ix: usize, x: &[f64], features: Option<&[f64]>) -> f64 {
+        let predictive = self.predictor.predictive(ix);
+        let ln_density = features
+            .map_or_else(|| predictive.ln_density(x), |features| predictive.ln_density_from(x, features));
+        let score = self.predictor.ln_weight(ix) + ln_density;
         self.scores[self.used] = score;
         self.members[self.used] = ix as u32;
         self.used += 1;
@@ -386,7 +457,29 @@ impl Row<'_> {
     fn all(&mut self, x: &[f64], features: &[f64]) {
         self.used = 0;
         for ix in 0..self.len() {
-            self.compute(ix, x, features);
+            self.compute(ix, x, Some(features));
+        }
+    }
+
+    /// Leaves the components that matter, in their order: the same ones whichever bounds were asked.
+    fn forget_negligible(&mut self) {
+        let k = self.predictor.ids.len();
+        let scores = self.members[..self.used].iter().zip(&self.scores[..self.used]);
+        let highest = scores.filter(|(ix, _)| (**ix as usize) < k).map(|(_, score)| *score);
+        let cut = highest.fold(f64::NEG_INFINITY, f64::max) - self.window();
+        let mut kept = 0;
+        for ix in 0..self.used {
+            if self.scores[ix] >= cut || self.scores[ix].is_nan() {
+                (self.scores[kept], self.members[kept]) = (self.scores[ix], self.members[ix]);
+                kept += 1;
+            }
+        }
+        self.used = kept;
+        // The first that was computed stands before all others.
+        if let [first, others @ ..] = &self.members[..kept] {
+            let place = others.partition_point(|other| other < first);
+            self.members[..=place].rotate_left(1);
+            self.scores[..=place].rotate_left(1);
         }
     }
 }
@@ -395,7 +488,8 @@ impl Row<'_> {
 struct Decide<'a, 'b> {
     row: &'a mut Row<'b>,
     x: &'a [f64],
-    features: &'a [f64],
+    /// Where all of them are at hand.
+    features: Option<&'a [f64]>,
     bounds: &'a [f32],
 }
 

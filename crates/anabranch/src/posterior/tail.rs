@@ -161,6 +161,11 @@ impl Tail {
         })
     }
 
+    /// The tail of a row that is less likely than every ordinary one: no smaller share can be told.
+    pub fn smallest_share(&self) -> f64 {
+        1.0 / (1.0 + self.table().total)
+    }
+
     /// The share of ordinary rows that are as unlikely or more.
     ///
     /// ```
