@@ -18,6 +18,7 @@ class Event(NamedTuple):
     matchings: int
     conflicts: int
     created: int
+    changes: tuple[dict[str, Any], ...]
 
 class _StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator):
     n_features_in_: int
