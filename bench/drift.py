@@ -95,6 +95,8 @@ def recovery(scores, block, change, first):
     """Rows after each change until a block scores as the five before the change do, less two standard deviations."""
     took = []
     per = change // block
+    if np.isnan(scores).all():
+        return float("nan")
     for at in range(change, len(scores) * block, change):
         now = at // block
         if now * block < first + 5 * block or now + per > len(scores):
@@ -122,7 +124,8 @@ def run(make, rows, labels, block, change):
     pad = np.full(FIRST // block, np.nan)
     densities, agreements = (np.concatenate([pad, np.array(values)]) for values in (densities, agreements))
     took = [recovery(values, block, change, FIRST) if change else float("nan") for values in (densities, agreements)]
-    return np.nanmean(densities), np.nanmean(agreements), *took, seconds
+    mean = [np.nan if np.isnan(values).all() else np.nanmean(values) for values in (densities, agreements)]
+    return *mean, *took, seconds
 
 
 def main():

@@ -6,7 +6,7 @@
 //! ```text
 //! gain(ρ)   = ℓ(ρ) − ℓ(1)
 //! ℓ(ρ)      = A(η₀ + ρS + ΔS) − A(η₀ + ρS)  +  log B(ρt + n_k, R + n − n_k) − log B(ρt, R),      R = N − t + new mass
-//! doubt(ρ) ← max(0, doubt(ρ) + gain(ρ) − ALLOWED · max(n_k, n t/N))
+//! doubt(ρ) ← max(0, doubt(ρ) + gain(ρ))
 //! ```
 //!
 //! `ℓ` is the probability of what came, were `ρ` of the past known: `e^gain` is a ratio of likelihoods, whose mean is at most 1 while
@@ -26,10 +26,6 @@ const LEAST: f64 = 0.5;
 
 /// Nats of evidence that a part of a component's past is to go.
 const DOUBT: f64 = 14.0;
-
-/// Nats for each row, come or expected, that a gain may be without being doubted: no model is exactly right, and components make room
-/// for new ones.
-const ALLOWED: f64 = 0.2;
 
 impl<F: Conjugate, P: Process> Fold<F, P> {
     /// The same fold, with this past.
@@ -155,9 +151,7 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
             let before = doubts.remove(&component.id()).unwrap_or_default();
             let gains = gains(family, component, brought.as_ref(), [mass, new, entry.mass]);
             let mut now = before;
-            let came = brought.as_ref().map_or(0.0, |evidence| evidence.labels.expected_count);
-            let allowed = ALLOWED * came.max(entry.mass * component.expected_count() / mass);
-            now.iter_mut().zip(gains).for_each(|(doubt, gain)| *doubt = (*doubt + gain - allowed).max(0.0));
+            now.iter_mut().zip(gains).for_each(|(doubt, gain)| *doubt = (*doubt + gain).max(0.0));
             let most = (0..SHARES.len()).max_by(|a, b| now[*a].total_cmp(&now[*b])).unwrap_or(0);
             if now[most] > DOUBT {
                 fading.push((at, SHARES[most]));
