@@ -159,7 +159,7 @@ fn run(batches: &[Batch], threads: usize, half_life: Option<HalfLife>) -> Centra
     let schedule = Schedule::Growing;
     let config =
         Config { threads, schedule, half_life, bootstrap_rows: 100, ..Config::new(Settings::default()) };
-    let mut source = batches.to_vec().into_iter().enumerate();
+    let mut source = batches.iter().cloned().enumerate();
     let Ok(_) = engine::bootstrap(&central, &mut source, &config, &mut ());
     let Ok(()) = engine::run(&central, &mut source, &config, &mut ());
     engine::finish(&central, &config);
