@@ -139,6 +139,13 @@ bench-clusters: $(BENCH)/installed ## Measure clusters of any shape next to scik
 	$(CARGO) build --release --locked --bin anabranch
 	$(BENCH)/bin/python bench/clusters.py --write --scale $(if $(DATA),--data $(DATA))
 
+.PHONY: bench-drift
+bench-drift: $(BENCH)/installed ## Streams that change next to river's clusterers (FILES="ROWS.npy:CHANGE …" adds streams of your own)
+	$(BENCH)/bin/pip install --quiet river maturin
+	cd python && ../$(BENCH)/bin/maturin build --release --locked --quiet --interpreter ../$(BENCH)/bin/python --out ../$(BENCH)/wheels
+	$(BENCH)/bin/pip install --quiet --no-deps --force-reinstall $(BENCH)/wheels/*.whl
+	$(BENCH)/bin/python bench/drift.py $(FILES)
+
 .PHONY: bench-easy
 bench-easy: $(BENCH)/installed ## Count clusters that anybody can see: separated, few rows, sorted, overlapping (DATA=DIR adds real data)
 	$(CARGO) build --release --locked --bin anabranch

@@ -18,6 +18,7 @@ class Event(NamedTuple):
     matchings: int
     conflicts: int
     created: int
+    changes: tuple[dict[str, Any], ...]
 
 class _StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator):
     n_features_in_: int
@@ -91,6 +92,8 @@ class DPMixture(_StreamingMixture):
         bootstrap: int | None = None,
         polish: int | None = None,
         max_new: int = 50,
+        max_components: int | None = None,
+        half_life: int | Literal["auto"] | None = None,
         workers: int | None = None,
         schedule: Literal["deterministic", "free"] = "deterministic",
         bound: Literal["paper", "conditional"] = "paper",
@@ -117,6 +120,8 @@ class PYMixture(DPMixture):
         bootstrap: int | None = None,
         polish: int | None = None,
         max_new: int = 50,
+        max_components: int | None = None,
+        half_life: int | Literal["auto"] | None = None,
         workers: int | None = None,
         schedule: Literal["deterministic", "free"] = "deterministic",
         bound: Literal["paper", "conditional"] = "paper",

@@ -554,6 +554,11 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         most = getattr(self, "max_components", None)
         return None if most is None else _whole("max_components", most, 1)
 
+    def _half_life(self):
+        # The same of this one.
+        rows = getattr(self, "half_life", None)
+        return rows if rows is None or rows == "auto" else str(_whole("half_life", rows, 1))
+
     def _options(self):
         """The parameters as the engine wants them."""
         options = {
@@ -565,6 +570,7 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             "bootstrap": None if self.bootstrap is None else _whole("bootstrap", self.bootstrap, 0),
             "polish": None if self.polish is None else _whole("polish", self.polish, 1),
             "max_components": self._most_components(),
+            "half_life": self._half_life(),
             "max_new": _whole("max_new", self.max_new, 0),
             "threads": self._threads(),
             "workers": None if self.workers is None else _whole("workers", self.workers, 1),

@@ -35,6 +35,10 @@ class DPMixture(StreamingMixture):
         Components that a minibatch after the first may open.
     max_components : int, optional
         Components at most: whenever there are more, the two that are closest are merged.
+    half_life : int or "auto", optional
+        Rows of the stream after which a row counts half: what has changed is forgotten. The first minibatch is then by default
+        no longer than that (but 1000), others no longer than an eighth of it (but 32). ``"auto"`` forgets, component by
+        component, what the newest rows speak against.
     workers : int, optional
         Minibatches in flight, each with the posterior it started from; by default at most 32 and fewer at first, and
         as many as threads with ``schedule="free"``.
@@ -114,6 +118,7 @@ class DPMixture(StreamingMixture):
         polish=None,
         max_new=50,
         max_components=None,
+        half_life=None,
         workers=None,
         schedule="deterministic",
         bound="paper",
@@ -135,6 +140,7 @@ class DPMixture(StreamingMixture):
         self.polish = polish
         self.max_new = max_new
         self.max_components = max_components
+        self.half_life = half_life
         self.workers = workers
         self.schedule = schedule
         self.bound = bound
@@ -193,6 +199,7 @@ class PYMixture(DPMixture):
         polish=None,
         max_new=50,
         max_components=None,
+        half_life=None,
         workers=None,
         schedule="deterministic",
         bound="paper",
@@ -215,6 +222,7 @@ class PYMixture(DPMixture):
             polish=polish,
             max_new=max_new,
             max_components=max_components,
+            half_life=half_life,
             workers=workers,
             schedule=schedule,
             bound=bound,

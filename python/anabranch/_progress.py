@@ -1,5 +1,6 @@
 """Who hears of a minibatch: a progress bar, the user's callback, or both."""
 
+import json
 from typing import NamedTuple
 
 
@@ -22,6 +23,9 @@ class Event(NamedTuple):
     """Times that others came first and its components had to be identified again."""
     created: int
     """Components it added."""
+    changes: tuple = ()
+    """What has become of components since the last event, in order: a dict for each birth, merge, split and death, with its ``event``,
+    ids and masses, as the lines of ``fit --events``."""
 
 
 class Watch:
@@ -41,7 +45,8 @@ class Watch:
         return self if self._bar is not None or self._callback is not None else None
 
     def __call__(self, *fields):
-        event = Event(*fields)
+        *fields, changes = fields
+        event = Event(*fields, changes=tuple(json.loads(changes)))
         if self._bar is not None:
             self._bar.set_postfix(components=event.components, refresh=False)
             self._bar.update(event.rows)

@@ -13,7 +13,7 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
-use crate::learn::TICK;
+use crate::learn::{Happened, TICK};
 use crate::rows::{Buffer, Lent};
 
 /// Events that may wait for a slow callback before the workers wait too.
@@ -44,7 +44,7 @@ impl Feed {
 /// The calling thread's view of a run.
 struct Desk<'a> {
     stop: &'a AtomicBool,
-    events: Receiver<Event>,
+    events: Receiver<Happened>,
     callback: Option<Py<PyAny>>,
     error: Option<PyErr>,
     last_look: Instant,
@@ -52,7 +52,7 @@ struct Desk<'a> {
 
 impl Desk<'_> {
     /// Delivers an event to the callback.
-    fn deliver(&mut self, event: Event) {
+    fn deliver(&mut self, (event, changes): Happened) {
         let Some(callback) = &self.callback else { return };
         if self.stop.load(Ordering::Relaxed) {
             return;
@@ -60,7 +60,8 @@ impl Desk<'_> {
         let done = Python::attach(|py| {
             let Event { batch, rows, version, components, mass, absorbed } = event;
             let (matchings, conflicts, created) = (absorbed.matchings, absorbed.conflicts, absorbed.created);
-            let fields = (batch.0, rows, version, components, mass, matchings, conflicts, created);
+            let changes = serde_json::to_string(&changes).unwrap_or_default();
+            let fields = (batch.0, rows, version, components, mass, matchings, conflicts, created, changes);
             match callback.call1(py, fields) {
                 // As in scipy: the polite way to end.
                 Err(error) if error.is_instance_of::<PyStopIteration>(py) => {
@@ -155,7 +156,7 @@ pub fn drive<T: Send>(
     py: Python<'_>,
     callback: Option<Py<PyAny>>,
     feed: Option<Feed>,
-    work: impl FnOnce(&AtomicBool, Option<Sender<Event>>) -> T + Send,
+    work: impl FnOnce(&AtomicBool, Option<Sender<Happened>>) -> T + Send,
 ) -> (T, Option<PyErr>) {
     let stop = AtomicBool::new(false);
     let (to_desk, events) = bounded(WAITING_EVENTS);

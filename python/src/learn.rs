@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anabranch::central::{BatchSet, Central, Memory};
+use anabranch::central::{BatchSet, Central, Change, Memory};
 use anabranch::clusters::Cut;
 use anabranch::engine::{self, Event, Flow, Observer};
 use anabranch::family::AnyFamily;
@@ -30,6 +30,9 @@ use crate::stream::{Cutter, Noted, One, RowStream, claim};
 
 /// The central posterior of an estimator.
 pub type Centre = Central<AnyFamily, AnyProcess>;
+
+/// A minibatch has joined, and what has become of components since the last one.
+pub type Happened = (Event, Vec<Change>);
 
 /// What rows from Python are called.
 const ROWS: &str = "rows";
@@ -156,21 +159,23 @@ pub struct Wires<'a> {
     pub stop: &'a AtomicBool,
     /// Told of the centre as soon as there is one; says who wants to hear of minibatches. Nobody can hear of one before
     /// the centre can be looked at.
-    pub announce: &'a (dyn Fn(&Arc<Centre>) -> Option<Sender<Event>> + Sync),
+    pub announce: &'a (dyn Fn(&Arc<Centre>) -> Option<Sender<Happened>> + Sync),
 }
 
 struct Watch<'a> {
     tally: &'a mut Tally,
     stop: &'a AtomicBool,
-    events: Option<Sender<Event>>,
+    events: Option<Sender<Happened>>,
 }
 
 impl Observer<AnyFamily, AnyProcess> for Watch<'_> {
-    fn observe(&mut self, event: &Event, _: &Centre) -> Flow {
+    fn observe(&mut self, event: &Event, centre: &Centre) -> Flow {
         self.tally.add(event);
+        // They are taken also where nobody listens: they would be kept for ever.
+        let changes = centre.take_changes();
         if let Some(events) = &self.events {
             // Whoever listens outlives the run.
-            let _ = events.send(*event);
+            let _ = events.send((*event, changes));
         }
         if self.stop.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue }
     }
@@ -214,7 +219,7 @@ impl Learned {
                 matchings: provenance.matchings,
                 conflicts: provenance.conflicts,
             },
-            centre: Some(Arc::new(Central::from_fold(fold).with_memory(memory))),
+            centre: Some(Arc::new(Central::from_fold(fold).with_memory(memory).watching())),
             ended: 0,
             learned_from: provenance.learned_from,
             seen: Seen::new(ROWS),
@@ -389,7 +394,7 @@ impl Learned {
             batch = joined(batch);
         }
         let family = spec.build(&batch, &self.schema, &options.prior())?;
-        let centre = Arc::new(Central::new(family, options.process()?));
+        let centre = Arc::new(Central::new(family, options.process()?).watching());
         let config = options.config();
         Ok(Start { centre, config, batch, taken: self.taken.clone() })
     }
@@ -493,14 +498,14 @@ struct Start {
 
 /// Learns from the first minibatch on a thread of its own, which is left to itself when the run is to stop: it may take
 /// seconds, and nothing of it is half done.
-fn unless_stopped(start: Start, stop: &AtomicBool) -> Result<Option<(Arc<Centre>, Tally, Event)>, Fault> {
+fn unless_stopped(start: Start, stop: &AtomicBool) -> Result<Option<(Arc<Centre>, Tally, Happened)>, Fault> {
     let (done, result) = bounded(1);
     std::thread::spawn(move || {
         let Start { centre, config, batch, mut taken } = start;
         let mut one = One(Some((claim(&mut taken), batch)));
         let mut seen = None;
-        let mut observer = |event: &Event, _: &Centre| {
-            seen = Some(*event);
+        let mut observer = |event: &Event, centre: &Centre| {
+            seen = Some((*event, centre.take_changes()));
             Flow::Continue
         };
         let _ = engine::bootstrap(&centre, &mut one, &config, &mut observer);
@@ -511,7 +516,7 @@ fn unless_stopped(start: Start, stop: &AtomicBool) -> Result<Option<(Arc<Centre>
         match result.recv_timeout(TICK) {
             Ok((centre, Some(event))) => {
                 let mut tally = Tally::default();
-                tally.add(&event);
+                tally.add(&event.0);
                 return Ok(Some((centre, tally, event)));
             }
             Ok((_, None)) | Err(RecvTimeoutError::Disconnected) => {

@@ -5,7 +5,7 @@ use anabranch::identify::Identification;
 use anabranch::infer::{PriorChoice, Settings};
 use anabranch::process::{AnyProcess, Bound, Parameter};
 use anabranch_cli::FamilySpec;
-use anabranch_cli::args::{Algorithm, ModelKind, OnOff, PriorArgs};
+use anabranch_cli::args::{Algorithm, ModelKind, OnOff, PriorArgs, half_life};
 use anabranch_cli::request::{Begin, Place, Request};
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,8 @@ pub struct Options {
     pub max_new: usize,
     #[serde(default)]
     pub max_components: Option<usize>,
+    #[serde(default)]
+    pub half_life: Option<String>,
     pub threads: usize,
     pub workers: Option<usize>,
     pub schedule: ScheduleName,
@@ -50,10 +52,17 @@ pub enum ScheduleName {
 impl Options {
     /// Parses and checks.
     pub fn parse(json: &str) -> Result<Self, Fault> {
-        let options: Self = serde_json::from_str(json).map_err(Fault::input)?;
+        let mut options: Self = serde_json::from_str(json).map_err(Fault::input)?;
         options.request().check(options.given())?;
         options.spec()?.check_prior(&options.prior())?;
         options.process()?;
+        let half_life = options.half_life.as_deref().map(half_life::half_life).transpose();
+        let half_life = half_life.map_err(|expected| Fault::input(format!("half_life: not {expected}")))?;
+        let usual = u32::try_from(options.batch_size).unwrap_or(u32::MAX);
+        if let Some((first, further)) = half_life::minibatches(half_life, usual) {
+            options.bootstrap = options.bootstrap.or(Some(first as usize));
+            options.batch_size = options.batch_size.min(further as usize);
+        }
         Ok(options)
     }
 
@@ -66,6 +75,7 @@ impl Options {
             place: Place::Here,
             identify: OnOff::On,
             begin: Begin::Anew,
+            forgets: self.half_life.is_some(),
         }
     }
 
@@ -83,6 +93,7 @@ impl Options {
             ("polish", self.polish.is_some()),
             ("workers", self.workers.is_some()),
             ("max_components", self.max_components.is_some()),
+            ("half_life", self.half_life.is_some()),
         ];
         let there = optional.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name);
         always.into_iter().chain(there).collect()
@@ -142,6 +153,8 @@ impl Options {
             upkeep: true,
             polish: self.polish,
             max_components: self.max_components,
+            // It was one when it was parsed.
+            half_life: self.half_life.as_deref().and_then(|text| half_life::half_life(text).ok()),
         }
     }
 

@@ -62,6 +62,7 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
         resumed: None,
         begun: None,
         max_components: None,
+        half_life: None,
         events: None,
         first_after: None,
         out_every: None,

@@ -53,6 +53,7 @@ impl EngineArgs {
             upkeep: self.identify == OnOff::On,
             polish: None,
             max_components: None,
+            half_life: None,
         }
     }
 

@@ -14,6 +14,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
 use crate::args::InspectArgs;
+use crate::args::half_life::as_flag as as_said;
 use crate::doubts::{Doubts, diagnose};
 use crate::failure::Failure;
 use crate::features;
@@ -26,6 +27,11 @@ use crate::topics;
 #[derive(Serialize)]
 struct Inspection {
     mass: f64,
+    /// Rows that do not count any more, and when they count half, where the past fades.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forgotten: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    half_life: Option<String>,
     observations: u64,
     skipped_rows: u64,
     /// Width of the interval that a value of each column stands for, where any column is rounded.
@@ -127,6 +133,8 @@ fn inspect(model: &Model) -> Result<Inspection, Failure> {
     let columns: Vec<String> = provenance.schema.names().map(str::to_owned).collect();
     Ok(Inspection {
         mass,
+        forgotten: posterior.past().half_life.map(|_| posterior.past().forgotten),
+        half_life: posterior.past().half_life.map(|half_life| as_said(Some(half_life))),
         resolution: resolution(posterior.family()),
         rounding: [rounding(posterior.family(), &columns), dependence(posterior.family(), &columns)]
             .into_iter()
@@ -247,6 +255,10 @@ fn print_table(inspection: &Inspection, top: usize, out: &mut impl Write) -> Res
     }
     for line in uncertainty(inspection.components_between).iter().chain(&inspection.rounding) {
         writeln!(out, "{line}")?;
+    }
+    if let (Some(forgotten), Some(half_life)) = (inspection.forgotten, &inspection.half_life) {
+        let forgotten = counted(forgotten.round() as u64, "row");
+        writeln!(out, "{forgotten} forgotten: half-life {half_life}")?;
     }
     let columns = inspection.columns.len().min(COLUMNS_SHOWN);
     let mut head = ["cluster", "id", "rows", "share"].map(str::to_owned).to_vec();

@@ -4,13 +4,14 @@ use anabranch::central::{Central, Joined, Memory};
 use anabranch::engine::{self, Config};
 use anabranch::family::{AnyFamily, Conjugate, Family};
 use anabranch::infer::PriorChoice;
-use anabranch::posterior::Evidence;
+use anabranch::posterior::{Evidence, Posterior};
 use anabranch::process::AnyProcess;
 use anabranch_io::InputRead;
 use anabranch_io::model::Model;
 use serde::Serialize;
 
 use crate::args::MergeArgs;
+use crate::args::half_life::as_flag as as_said;
 use crate::engine::{as_flag, bound_name};
 use crate::failure::Failure;
 use crate::fit::{check_out, describe, require_mixture};
@@ -55,7 +56,7 @@ pub fn command(args: &MergeArgs) -> Result<(), Failure> {
         require_mixture("merge", path)?;
         models.push((name, Model::load(path)?));
     }
-    let rows = |model: &Model| model.fold.posterior().mass().round() as u64;
+    let rows = |model: &Model| model.fold.posterior().rows().round() as u64;
     let parts: Vec<(String, u64, usize)> = models
         .iter()
         .map(|(name, model)| (name.clone(), rows(model), model.fold.posterior().components().len()))
@@ -132,7 +133,7 @@ pub fn merge(models: Vec<Named>, assume_apart: bool, threads: Option<usize>) -> 
         engine::finish(&central, &config);
     }
     let fold = central.checkpoint();
-    provenance.observations = fold.posterior().mass().round() as u64;
+    provenance.observations = fold.posterior().rows().round() as u64;
     provenance.between = None;
     Ok(Merged { model: Model { fold, provenance }, joined })
 }
@@ -185,6 +186,8 @@ fn check_together(models: &[Named]) -> Result<(), Failure> {
         let discount = |process: &AnyProcess| process.discount().map_or_else(String::new, as_flag);
         differs("--discount", discount(one.process()), discount(another.process()))?;
         differs("--bound", bound_name(one.process()).to_owned(), bound_name(another.process()).to_owned())?;
+        let half_life = |posterior: &Posterior<AnyFamily, AnyProcess>| as_said(posterior.past().half_life);
+        differs("--half-life", half_life(one), half_life(another))?;
         let prior =
             |model: &Model| if model.provenance.prior_given { "given" } else { "estimated" }.to_owned();
         differs("a prior that was", prior(model), prior(other))?;

@@ -12,7 +12,7 @@
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, ValueEnum};
 
-use crate::args::{Algorithm, Cli, Command, FitArgs, ModelKind, OnOff};
+use crate::args::{Algorithm, Cli, Command, FitArgs, ModelKind, OnOff, half_life};
 use crate::failure::Failure;
 
 /// Who runs the engine.
@@ -46,6 +46,8 @@ pub struct Request {
     pub identify: OnOff,
     /// What it begins with.
     pub begin: Begin,
+    /// Whether the past fades.
+    pub forgets: bool,
 }
 
 /// Flags of one kind.
@@ -59,6 +61,8 @@ struct Rule {
     places: &'static [Place],
     identify: &'static [OnOff],
     begin: &'static [Begin],
+    /// Whether they go with a past that fades.
+    forgetting: bool,
     hint: Option<&'static str>,
 }
 
@@ -78,6 +82,7 @@ const INPUT: Rule = Rule {
     places: &[Place::Here, Place::Cluster],
     identify: &[OnOff::On, OnOff::Off],
     begin: &[Begin::Anew, Begin::Model],
+    forgetting: true,
     hint: None,
 };
 const MODEL: Rule = Rule { heading: "Model", ..INPUT };
@@ -129,6 +134,15 @@ const TABLE: &[Rule] = &[
         algorithms: &[Sda],
         places: HERE,
         hint: Some("the other algorithms have --truncation"),
+        ..ENGINE
+    },
+    Rule {
+        flags: &["half_life"],
+        models: MIXTURES,
+        algorithms: &[Sda],
+        places: HERE,
+        identify: &[OnOff::On],
+        hint: Some("only mixtures that are learned in one process forget"),
         ..ENGINE
     },
     Rule { flags: &["schedule"], algorithms: &[Sda], places: HERE, ..ENGINE },
@@ -268,6 +282,12 @@ const TABLE: &[Rule] = &[
         hint: Some("the rows of the model are gone, and cannot be learned from again"),
         ..ENGINE
     },
+    Rule {
+        flags: &["passes", "polish"],
+        forgetting: false,
+        hint: Some("rows that are learned from again would be new again"),
+        ..ENGINE
+    },
     Rule { flags: &["cluster", "[a cluster]"], begin: ANEW, hint: Some("go on in one process"), ..CLUSTER },
 ];
 
@@ -301,13 +321,20 @@ impl Request {
             place: if args.cluster.is_some() { Place::Cluster } else { Place::Here },
             identify: args.engine.identify,
             begin: if args.from.is_some() { Begin::Model } else { Begin::Anew },
+            forgets: args.half_life.is_some(),
         }
     }
 
     /// What a command asks for; `None` for commands whose flags go together as they are.
     fn of(command: &Command) -> Option<(Self, Option<u32>)> {
-        let plain =
-            |model, place| Self { model, algorithm: Sda, place, identify: OnOff::On, begin: Begin::Anew };
+        let plain = |model, place| Self {
+            model,
+            algorithm: Sda,
+            place,
+            identify: OnOff::On,
+            begin: Begin::Anew,
+            forgets: false,
+        };
         match command {
             Command::Fit(args) => Some((Self::of_fit(args), args.engine.bootstrap)),
             Command::Demo(args) => {
@@ -348,6 +375,9 @@ impl Request {
         // What the model says is refused first: which model it is shows only when it is read.
         if let Some(rule) = rules().find(|rule| !rule.begin.contains(&self.begin)) {
             return refuse(rule, format!("{shown} does not go with --from"));
+        }
+        if let Some(rule) = rules().find(|rule| self.forgets && !rule.forgetting) {
+            return refuse(rule, format!("{shown} does not go with --half-life"));
         }
         for rule in rules() {
             if let Some(message) = side(shown, "--model", rule.models, self.model)
@@ -424,7 +454,7 @@ pub fn parse<W: Into<std::ffi::OsString> + Clone>(
     words: impl IntoIterator<Item = W>,
 ) -> Result<Cli, Refused> {
     let matches = command().try_get_matches_from(words).map_err(Refused::Words)?;
-    let cli = Cli::from_arg_matches(&matches).map_err(Refused::Words)?;
+    let mut cli = Cli::from_arg_matches(&matches).map_err(Refused::Words)?;
     if let (Some((request, bootstrap)), Some((_, typed))) = (Request::of(&cli.command), matches.subcommand())
     {
         let mut values = request.values(bootstrap).into_iter();
@@ -432,8 +462,21 @@ pub fn parse<W: Into<std::ffi::OsString> + Clone>(
             .try_for_each(|(shown, value)| request.check_one(&shown, value))
             .and_then(|()| request.check(typed_flags(typed)));
         together.map_err(Refused::Together)?;
+        if let Command::Fit(args) = &mut cli.command {
+            settle(args, typed);
+        }
     }
     Ok(cli)
+}
+
+/// What follows from flags for those that were not typed.
+fn settle(args: &mut FitArgs, typed: &ArgMatches) {
+    if let Some((first, further)) = half_life::minibatches(args.half_life, args.engine.batch_size) {
+        args.engine.bootstrap = args.engine.bootstrap.or(Some(first));
+        if !typed_flags(typed).any(|flag| flag == "batch_size") {
+            args.engine.batch_size = further;
+        }
+    }
 }
 
 /// The flags that were typed, in the order of the help.

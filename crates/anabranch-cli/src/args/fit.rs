@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anabranch::posterior::HalfLife;
 use anabranch::process::Parameter;
 use clap::Args;
 
@@ -104,6 +105,10 @@ pub struct FitArgs {
     /// Components at most: whenever there are more, the two that are closest are merged
     #[arg(long, value_name = "K", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     pub max_components: Option<usize>,
+    /// Rows of the stream after which a row counts half: what has changed is forgotten; `auto` forgets what the newest rows
+    /// speak against
+    #[arg(long, value_name = "ROWS|auto", value_parser = super::half_life::half_life)]
+    pub half_life: Option<HalfLife>,
     /// Write what becomes of components and clusters to this file, one JSON object a line
     #[arg(long, value_name = "FILE")]
     pub events: Option<PathBuf>,

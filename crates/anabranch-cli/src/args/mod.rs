@@ -5,6 +5,7 @@ mod clusters;
 mod engine;
 mod every;
 mod fit;
+pub mod half_life;
 mod input;
 mod look;
 mod merge;

@@ -190,6 +190,7 @@ pub(super) fn engine_config(
         upkeep: bootstrap > 0,
         polish: None,
         max_components: None,
+        half_life: None,
     }
 }
 

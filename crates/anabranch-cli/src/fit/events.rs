@@ -1,10 +1,10 @@
 //! `--events`: what becomes of components and clusters, one JSON object a line.
 //!
 //! ```text
-//! start ids   birth id   merge id → into   split id → ids   limit   appeared, joined, parted (clusters)   end ids
+//! start ids   birth id   merge id → into   split id → ids   death id   limit   appeared, joined, parted (clusters)   end ids
 //! ```
 //!
-//! The ids at the end are those at the start after all births, merges and splits, in their order.
+//! The ids at the end are those at the start after all births, merges, splits and deaths, in their order.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anabranch::central::Central;
 use anabranch::clusters::{Clusters, Cut, follow};
-use anabranch::engine::is_due;
+use anabranch::engine::growth;
 use anabranch::family::AnyFamily;
 use anabranch::posterior::Posterior;
 use anabranch::process::AnyProcess;
@@ -39,7 +39,7 @@ impl All {
         Self {
             event,
             version: posterior.version(),
-            rows: posterior.mass(),
+            rows: posterior.rows(),
             ids: components.iter().map(|component| component.id().0).collect(),
             masses: components.iter().map(|component| component.expected_count()).collect(),
         }
@@ -71,8 +71,8 @@ pub struct Events {
     failure: Option<std::io::Error>,
     cut: Cut,
     clusters: Option<Clusters>,
-    /// Rows when clusters were looked at last.
-    looked: f64,
+    /// Lines of growth when clusters were looked at last.
+    looked: u32,
 }
 
 impl Events {
@@ -103,13 +103,13 @@ impl Events {
     pub fn start(&mut self, seconds: f64, posterior: &Snapshot) {
         if self.wanted() {
             self.write(seconds, All::of("start", posterior));
-            self.looked = posterior.mass();
+            self.looked = growth(posterior);
             let known = !posterior.components().is_empty();
             self.clusters = known.then(|| Clusters::of_snapshot(posterior, self.cut));
         }
     }
 
-    /// What has happened since; clusters are looked at whenever the data have doubled.
+    /// What has happened since; clusters are looked at whenever the data have doubled, or little is left of the past.
     pub fn more(&mut self, seconds: f64, central: &Central<AnyFamily, AnyProcess>) {
         if !self.wanted() {
             return;
@@ -118,7 +118,7 @@ impl Events {
             self.write(seconds, change);
         }
         let posterior = central.snapshot();
-        if is_due(posterior.mass(), posterior.mass() - self.looked) {
+        if growth(&posterior) != self.looked {
             self.look_at_clusters(seconds, &posterior);
         }
         if let (Some((_, writer)), None) = (&mut self.file, &self.failure) {
@@ -127,7 +127,7 @@ impl Events {
     }
 
     fn look_at_clusters(&mut self, seconds: f64, posterior: &Snapshot) {
-        self.looked = posterior.mass();
+        self.looked = growth(posterior);
         let now = Clusters::of_snapshot(posterior, self.cut);
         let found = match &self.clusters {
             Some(before) => follow(before, &now),
@@ -137,7 +137,7 @@ impl Events {
             }
         };
         for event in found {
-            self.write(seconds, OfClusters { event, version: posterior.version(), rows: posterior.mass() });
+            self.write(seconds, OfClusters { event, version: posterior.version(), rows: posterior.rows() });
         }
         self.clusters = Some(now);
     }

@@ -137,6 +137,7 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
                 further: Some(Further { passes: args.passes, reopen: &reopen }),
                 polish: args.polish,
                 max_components: args.max_components,
+                half_life: args.half_life,
                 events: args.events.as_deref(),
                 first_after: args.first_after,
                 out_every: args.out_every,

@@ -29,6 +29,9 @@ pub struct Outcome {
     pub clusters: usize,
     /// Sum of the expected counts.
     pub mass: f64,
+    /// Rows that do not count any more, where the past fades: with the mass, those absorbed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forgotten: Option<f64>,
     /// Seconds of the fit, reading included, evaluation and reports not.
     pub seconds: f64,
     /// Processor seconds of the same.
@@ -106,6 +109,7 @@ impl Outcome {
             effective_components: posterior.effective_components(),
             clusters: clusters.len(),
             mass: posterior.expected_mass(),
+            forgotten: posterior.past().half_life.map(|_| posterior.past().forgotten),
             seconds: finished.seconds,
             cpu_seconds: finished.cpu_seconds,
             minibatches: finished.minibatches,

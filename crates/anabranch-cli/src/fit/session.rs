@@ -9,7 +9,7 @@ use anabranch::central::{Central, Entry, Memory, Section};
 use anabranch::engine::{self, BOOTSTRAP_ROWS, Config, Flow};
 use anabranch::family::AnyFamily;
 use anabranch::infer::{self, PriorChoice, Settings};
-use anabranch::posterior::{Posterior, Predictor};
+use anabranch::posterior::{HalfLife, Posterior, Predictor};
 use anabranch::process::{AnyProcess, Parameter};
 use anabranch_io::model::{Model, Provenance};
 use anabranch_io::{InputRead, Reading, Schema, Source};
@@ -21,6 +21,7 @@ use super::method::Method;
 use super::progress::Progress;
 use super::trace::Trace;
 use super::watch::{Counting, Evaluation, Watch, Watched};
+use crate::args::half_life::as_flag as as_said;
 use crate::args::{EngineArgs, Every, OnOff, OutputArgs, Span};
 use crate::engine::{as_flag, bound_name};
 use crate::failure::{Failure, Tried};
@@ -73,6 +74,8 @@ pub struct Setup<'a> {
     pub resumed: Option<(Model, Memory, Reading)>,
     /// Components at most.
     pub max_components: Option<usize>,
+    /// How the past fades.
+    pub half_life: Option<HalfLife>,
     /// When a first model of what has come is written.
     pub first_after: Option<Span>,
     /// How often the model is written on the way.
@@ -137,6 +140,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     let mut config = Config {
         polish: setup.polish,
         max_components: setup.max_components,
+        half_life: setup.half_life,
         ..args.config(inference, setup.prior, bootstrap)
     };
     let sample = output.report.is_some().then(|| RowSample::new(names.len(), REPORT_ROWS, args.seed));
@@ -164,17 +168,18 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     if let Some(begun) = &setup.begun {
         provenance = begun.model.provenance.clone();
         (start, rows_before, skipped_before) =
-            (begun.start(), begun.model.fold.posterior().mass() as u64, provenance.skipped_rows);
+            (begun.start(), begun.model.fold.posterior().rows() as u64, provenance.skipped_rows);
         stream.go_on(start, provenance.learned_from.clone());
     }
     let earlier = setup.resumed.as_ref().map(|(model, ..)| model);
     let earlier = earlier.or(setup.begun.as_ref().map(|begun| &begun.model));
     let absorbed_before = earlier.map_or(0, |model| model.fold.absorbed().len());
     let central = match (setup.resumed, setup.begun) {
-        (Some((model, memory, reading)), _) => {
+        (Some((model, memory, reading)), begun) => {
             check_same_begin(&model, &reading, &provenance, start)?;
             check_same_run(&model.provenance, &provenance)?;
             check_same_model(model.fold.posterior(), domain, &process)?;
+            check_same_half_life(&model, setup.half_life, begun.as_ref())?;
             provenance = model.provenance;
             stream.check_against(model.fold.posterior().family().clone());
             // Only the first pass begins with a large minibatch.
@@ -404,9 +409,9 @@ fn first_minibatch(
     }
 }
 
-/// Rows are unweighted here, so the mass is their number.
+/// Rows are unweighted here, so their weight is their number.
 pub(super) fn finalised(mut model: Model) -> Model {
-    model.provenance.observations = model.fold.posterior().mass().round() as u64;
+    model.provenance.observations = model.fold.posterior().rows().round() as u64;
     model
 }
 
@@ -505,6 +510,12 @@ fn check_same_begin(stored: &Model, reading: &Reading, now: &Provenance, start: 
         (_, 0) => hint("--resume: the checkpoint is of a run that went on --from a model"),
         _ => hint("--from: the checkpoint is of a run that went on from another model"),
     }
+}
+
+fn check_same_half_life(stored: &Model, now: Option<HalfLife>, begun: Option<&Begun>) -> Result<(), Failure> {
+    let of = |model: &Model| model.fold.posterior().past().half_life;
+    let (then, now) = (of(stored), now.or(begun.and_then(|begun| of(&begun.model))));
+    if then == now { Ok(()) } else { differs("--half-life", as_said(then), as_said(now)) }
 }
 
 fn check_same_run(stored: &Provenance, now: &Provenance) -> Result<(), Failure> {

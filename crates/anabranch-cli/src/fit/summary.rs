@@ -60,6 +60,10 @@ pub fn print_outcome(outcome: &Outcome, said: &[String], output: &OutputArgs) ->
     for line in said {
         writeln!(out, "{line}")?;
     }
+    if let Some(forgotten) = outcome.forgotten {
+        let rows = |weight: f64| counted(weight.round() as u64, "row");
+        writeln!(out, "{} count, {} forgotten", rows(outcome.mass), rows(forgotten))?;
+    }
     if outcome.skipped_rows > 0 {
         writeln!(out, "{} skipped", counted(outcome.skipped_rows, "bad row"))?;
     }

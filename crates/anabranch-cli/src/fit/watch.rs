@@ -159,7 +159,7 @@ impl<'a> Watch<'a> {
 
     /// Writes the model if it is time.
     fn write_model(&mut self, central: &Central<AnyFamily, AnyProcess>) {
-        let rows = central.snapshot().mass() as u64;
+        let rows = central.snapshot().rows() as u64;
         let due = |writing: &&mut Writing| match writing.every {
             Every::Rows(_) => rows >= writing.next_rows,
             Every::Span(_) => Instant::now() >= writing.next,

@@ -14,6 +14,7 @@ mod events;
 mod experiment;
 mod families;
 mod fit;
+mod forgetting;
 mod formats;
 mod going_on;
 mod learner;

@@ -67,6 +67,7 @@ const TRIALS: &[Trial] = &[
     trial("batch_size", &["--batch-size", "16"]),
     Trial { with: &["--bootstrap", "0"], ..trial("max_new", &["--max-new", "1"]) },
     trial("max_components", &["--max-components", "1"]),
+    Trial { with: &["--bootstrap", "30"], ..trial("half_life", &["--half-life", "20"]) },
     // One thread has one order: `tests/determinism.rs` of the core.
     Trial { seen: Seen::Elsewhere, ..trial("schedule", &["--schedule", "deterministic"]) },
     trial("workers", &["--workers", "3"]),

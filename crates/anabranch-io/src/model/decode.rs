@@ -107,11 +107,23 @@ pub(super) fn decode<F: StoredFamily, P: StoredProcess>(
         familiarity: header.familiarity,
         tail: header.tail,
     };
+    if !header.past.is_possible() {
+        return Err(damaged("what it says of the past is impossible".into()));
+    }
+    let past = header.past;
     let fold = intact.fold(header.family, header.process, position)?;
     let behind = match header.behind {
         None => Behind::Nothing,
         Some(BehindHeader::Model) => Behind::Model,
         Some(BehindHeader::SetAside) => Behind::SetAside,
+    };
+    let fold = fold.with_past(past);
+    let memory = match header.halvings {
+        None => memory,
+        Some((since, now)) if since.is_finite() && now.is_finite() && now >= since && since >= 0.0 => {
+            memory.with_halvings((since, now))
+        }
+        Some(_) => return Err(damaged("its sample is of an impossible time".into())),
     };
     let memory =
         memory.with_tended(header.tended).with_between(header.provenance.between).with_behind(behind);

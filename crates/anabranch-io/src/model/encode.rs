@@ -52,11 +52,13 @@ pub(super) fn encode<F: StoredFamily, P: StoredProcess>(
         aside: model.fold.aside().map(|Aside { mass, share }| AsideHeader { mass, share }),
         familiarity: posterior.familiarity(),
         tail: posterior.tail().clone(),
+        past: posterior.past().clone(),
         provenance: Provenance {
             between: memory.and_then(Memory::between).or(model.provenance.between),
             ..model.provenance.clone()
         },
         tended: memory.and_then(Memory::tended),
+        halvings: memory.map(Memory::halvings).filter(|halvings| *halvings != (0.0, 0.0)),
         behind: memory.and_then(|memory| match memory.behind() {
             Behind::Nothing => None,
             Behind::Model => Some(BehindHeader::Model),

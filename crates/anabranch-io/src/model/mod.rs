@@ -15,7 +15,7 @@ use anabranch::clusters::Cut;
 use anabranch::engine::minibatch_rng;
 use anabranch::family::{AnyFamily, Family};
 use anabranch::infer::Between;
-use anabranch::posterior::{Familiarity, RestoreError, Tail};
+use anabranch::posterior::{Familiarity, Past, RestoreError, Tail};
 use anabranch::process::AnyProcess;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -280,10 +280,16 @@ struct Header<F, P> {
     familiarity: Familiarity,
     #[serde(default, skip_serializing_if = "Tail::is_empty")]
     tail: Tail,
+    /// What has become of the past, where it fades.
+    #[serde(default, skip_serializing_if = "Past::is_whole")]
+    past: Past,
     provenance: Provenance,
     /// Lines of growth at which the model has been looked after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tended: Option<u32>,
+    /// Halvings of the sample, where the past fades.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    halvings: Option<(f64, f64)>,
     /// What the first rows came behind, where that is a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     behind: Option<BehindHeader>,

@@ -50,6 +50,13 @@ pub enum What {
         /// Their rows.
         masses: Vec<f64>,
     },
+    /// A component has faded: nothing is left of its rows.
+    Death {
+        /// The component.
+        id: ComponentId,
+        /// Its rows before the last minibatch.
+        mass: f64,
+    },
     /// There are more components than allowed: the merge that follows is for that reason alone.
     Limit {
         /// Components now.
@@ -80,8 +87,20 @@ pub(super) fn of<F: Conjugate, P: Process>(
             let masses = into.iter().map(|id| mass(posterior, *id)).collect();
             vec![What::Split { id: *id, into, masses }]
         }
-        _ => born.into_iter().map(|id| What::Birth { id, mass: mass(posterior, id) }).collect(),
+        _ => {
+            let birth = |id| What::Birth { id, mass: mass(posterior, id) };
+            let death = |id| What::Death { id, mass: mass(before, id) };
+            // One that has faded may come back, and one that is born may be of rows that are long past.
+            let version = posterior.version();
+            let returned =
+                posterior.components().iter().filter(|c| c.born() == version && c.id().0 < next_id);
+            let mut what: Vec<What> = returned.map(|component| birth(component.id())).collect();
+            what.extend(born.into_iter().filter(|id| posterior.position(*id).is_some()).map(birth));
+            let ended = before.components().iter().map(|component| component.id());
+            what.extend(ended.filter(|id| posterior.position(*id).is_none()).map(death));
+            what
+        }
     };
-    let (version, rows) = (posterior.version(), posterior.mass());
+    let (version, rows) = (posterior.version(), posterior.rows());
     what.into_iter().map(|what| Change { what, version, rows }).collect()
 }

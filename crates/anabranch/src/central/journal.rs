@@ -2,6 +2,7 @@
 //!
 //! In process the order is that of a mutex, in a cluster that of a replicated stream. Same entries, same fold.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -20,6 +21,13 @@ use crate::process::Process;
 pub enum Entry<F, P> {
     /// A minibatch joins the posterior.
     Absorb(Absorb),
+    /// A minibatch joins the posterior, at this clock of the stream.
+    Timed {
+        /// The clock at its end: rows, or seconds.
+        clock: f64,
+        /// What it taught.
+        absorb: Absorb,
+    },
     /// A component ends; its evidence goes to another one, which the id redirects to from now on.
     Retire {
         /// The component that ends.
@@ -182,7 +190,7 @@ pub struct Fold<F, P> {
     pub(super) absorbed: BatchSet,
     pub(super) last_birth: u64,
     pub(super) next_id: u64,
-    aside: Option<Aside>,
+    pub(super) aside: Option<Aside>,
 }
 
 /// Sums of weights that should be equal differ by less than this share.
@@ -191,6 +199,11 @@ pub(crate) const ROUNDING: f64 = 1e-9;
 /// A part of a split must be like rows when this share of its whole is added. How large the parts are is an estimate, and
 /// where they lie far apart, a small error of it moves many squares from one to the other.
 const SMEAR: f64 = 0.02;
+
+/// Evidence that counts this much.
+fn weighed(evidence: &Evidence, weight: f64) -> Cow<'_, Evidence> {
+    if weight == 1.0 { Cow::Borrowed(evidence) } else { Cow::Owned(evidence.scaled(weight)) }
+}
 
 impl<F: Conjugate, P: Process> Fold<F, P> {
     /// An empty journal.
@@ -277,7 +290,8 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
     /// Folds one entry, or says why it is void; a void entry changes nothing.
     pub fn apply(&mut self, entry: &Entry<F, P>) -> Result<(), Void> {
         match entry {
-            Entry::Absorb(absorb) => self.absorb(absorb),
+            Entry::Absorb(absorb) => self.absorb(absorb, None),
+            Entry::Timed { clock, absorb } => self.absorb(absorb, Some(*clock)),
             Entry::Retire { id, into } => self.retire(*id, *into),
             Entry::Split { id, parts } => self.split(*id, parts),
             Entry::Prior { family, process } => {
@@ -299,29 +313,37 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         }
     }
 
-    fn absorb(&mut self, entry: &Absorb) -> Result<(), Void> {
+    fn absorb(&mut self, entry: &Absorb, clock: Option<f64>) -> Result<(), Void> {
         self.check(entry)?;
+        if clock.is_some_and(|clock| !clock.is_finite()) {
+            return Err(Void::Improper);
+        }
         let version = self.posterior.version + 1;
+        let weight = self.age(entry, clock);
         for (id, evidence) in &entry.existing {
-            self.add(*id, evidence);
+            self.add(*id, &weighed(evidence, weight));
         }
         for (target, evidence) in &entry.new {
+            let evidence = &weighed(evidence, weight);
             match target {
                 Target::Existing(id) => self.add(*id, evidence),
                 Target::New => {
                     let id = ComponentId(self.next_id);
                     self.next_id += 1;
                     self.last_birth = version;
-                    self.posterior.components.push(Arc::new(Component::new(id, version, evidence.clone())));
+                    let component = Component::new(id, version, evidence.clone().into_owned());
+                    self.posterior.components.push(Arc::new(component));
                 }
             }
         }
         self.absorbed.insert(entry.batch);
         if let Some(told) = &entry.familiarity {
-            self.posterior.familiarity = self.posterior.familiarity.after(told.median, entry.mass);
-            self.posterior.tail.add(&told.densities, self.posterior.mass);
+            self.posterior.familiarity = self.posterior.familiarity.after(told.median, weight * entry.mass);
+            self.posterior.tail.add(&told.densities, self.posterior.doublings());
         }
-        self.posterior.mass += entry.mass;
+        self.posterior.mass += weight * entry.mass;
+        self.posterior.past.forgotten += (1.0 - weight) * entry.mass;
+        self.end_faded();
         if self.posterior.pass > 0 {
             self.posterior.mass -= self.give_way(entry.mass);
         }
@@ -372,7 +394,7 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
             Target::Existing(id) => Some(*id),
             Target::New => None,
         });
-        match named.chain(matched).find(|id| self.living(*id).is_none()) {
+        match named.chain(matched).find(|id| self.living(*id).is_none() && !self.has_faded(*id)) {
             Some(id) => Err(Void::UnknownComponent(id)),
             None => Ok(()),
         }
@@ -384,9 +406,18 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
     }
 
     pub(super) fn add(&mut self, id: ComponentId, evidence: &Evidence) {
-        let ix = self.living(id).expect("check() has found every component");
+        let Some(ix) = self.living(id) else { return self.bring_back(id, evidence) };
         let grown = self.posterior.components[ix].with_more(evidence);
         self.posterior.components[ix] = Arc::new(grown);
+    }
+
+    /// A component that has faded is there again: a minibatch that knew it has rows for it.
+    fn bring_back(&mut self, id: ComponentId, evidence: &Evidence) {
+        debug_assert!(self.has_faded(id), "check() has found every component");
+        let version = self.posterior.version + 1;
+        let at = self.posterior.components.partition_point(|component| component.id() < id);
+        self.posterior.components.insert(at, Arc::new(Component::new(id, version, evidence.clone())));
+        self.last_birth = version;
     }
 
     fn retire(&mut self, id: ComponentId, into: ComponentId) -> Result<(), Void> {

@@ -47,7 +47,7 @@ pub enum Behind {
 impl<B: Minibatch> Default for Memory<B> {
     fn default() -> Self {
         Self {
-            sample: Sample { rows: BTreeMap::new() },
+            sample: Sample::of(BTreeMap::new()),
             first: None,
             tended: None,
             between: None,
@@ -83,7 +83,8 @@ impl Memory {
                 rows.insert(variate.to_bits(), (row.clone(), 1.0));
             }
         }
-        Self { sample: Sample { rows }, ..Self::default() }
+        let halvings = posterior.past().halvings;
+        Self { sample: Sample { rows, since: halvings, now: halvings }, ..Self::default() }
     }
 }
 
@@ -91,7 +92,7 @@ impl<B: Minibatch> Memory<B> {
     /// Goes on from a stored sample and first minibatch.
     pub fn restore(sample: Vec<(u64, B::Row)>, first: Option<B>) -> Self {
         let rows = sample.into_iter().map(|(key, row)| (key, (row, 1.0))).collect();
-        Self { sample: Sample { rows }, first, ..Self::default() }
+        Self { sample: Sample::of(rows), first, ..Self::default() }
     }
 
     /// Whether the first rows came behind a model.
@@ -165,6 +166,10 @@ impl<B: Minibatch> Memory<B> {
             None => rows,
             Some(mut weights) => {
                 weights.iter_mut().for_each(|weight| *weight = self.sample.stands_for(*weight));
+                if self.sample.now != self.sample.since {
+                    let share = (self.sample.since - self.sample.now).exp2();
+                    weights.iter_mut().for_each(|weight| *weight *= share);
+                }
                 rows.counting(weights)
             }
         })
@@ -173,8 +178,10 @@ impl<B: Minibatch> Memory<B> {
     /// Which rows of the sample are not among the first rows, while these are kept.
     pub(crate) fn later_rows(&self) -> Option<Vec<bool>> {
         let first = self.first.as_ref()?;
+        // The first rows are of the beginning.
+        let since = (-self.sample.since).exp2();
         let keys: BTreeSet<u64> =
-            (0..first.n_rows()).filter_map(|row| key(FIRST, row, first.weight(row))).collect();
+            (0..first.n_rows()).filter_map(|row| key(FIRST, row, first.weight(row), since)).collect();
         Some(self.sample.rows.keys().map(|key| !keys.contains(key)).collect())
     }
 
@@ -198,8 +205,25 @@ impl<B: Minibatch> Memory<B> {
 
     /// Offers the rows of a minibatch to the sample. Offering them twice changes nothing.
     pub fn offer(&mut self, id: BatchId, batch: &B) {
+        self.offer_at(id, batch, self.sample.now);
+    }
+
+    /// The same of rows beside which those of the beginning have been halved so often.
+    pub(crate) fn offer_at(&mut self, id: BatchId, batch: &B, halvings: f64) {
         self.between = None;
-        self.sample.offer(id, batch);
+        self.sample.offer(id, batch, halvings);
+    }
+
+    /// Halvings at which weights and keys of the sample count as they are, and the most so far.
+    pub fn halvings(&self) -> (f64, f64) {
+        (self.sample.since, self.sample.now)
+    }
+
+    /// The same with these halvings.
+    pub fn with_halvings(mut self, (since, now): (f64, f64)) -> Self {
+        self.sample.since = since;
+        self.sample.now = now;
+        self
     }
 
     /// Takes in the sample of somebody who saw other rows of the same stream: it becomes that of the rows of both.
@@ -218,17 +242,46 @@ impl<B: Minibatch> Memory<B> {
 struct Sample<R> {
     /// By key, each with its weight.
     rows: BTreeMap<u64, (R, f64)>,
+    /// Where older rows fade, newer ones weigh more, `2^(halvings − since)`: the order of keys stays as it is.
+    since: f64,
+    now: f64,
 }
 
+/// Halvings after which weights are told anew: long before they leave the range of numbers.
+const FARTHEST: f64 = 256.0;
+
 impl<R> Sample<R> {
-    fn offer<B: Minibatch<Row = R>>(&mut self, id: BatchId, batch: &B) {
+    fn of(rows: BTreeMap<u64, (R, f64)>) -> Self {
+        Self { rows, since: 0.0, now: 0.0 }
+    }
+
+    /// Weights count from these halvings on; all keys change by the same power of two.
+    fn count_from(&mut self, halvings: f64) {
+        // In steps that leave the numbers what they are.
+        let far = |halvings: f64| halvings.clamp(-1000.0, 1000.0).exp2();
+        let step = (halvings - self.since).floor();
+        self.since += step;
+        let rows = std::mem::take(&mut self.rows)
+            .into_iter()
+            .map(|(key, (row, weight))| ((f64::from_bits(key) * far(step)), row, weight * far(-step)));
+        let counts = |(key, _, weight): &(f64, R, f64)| key.is_finite() && weight.is_normal();
+        self.rows = rows.filter(counts).map(|(key, row, weight)| (key.to_bits(), (row, weight))).collect();
+    }
+
+    fn offer<B: Minibatch<Row = R>>(&mut self, id: BatchId, batch: &B, halvings: f64) {
+        if halvings - self.since > FARTHEST {
+            self.count_from(halvings);
+        }
+        self.now = self.now.max(halvings);
+        let factor = (halvings - self.since).exp2();
         let mut highest = self.highest();
         for ix in 0..batch.n_rows() {
-            let Some(key) = key(id, ix, batch.weight(ix)) else { continue };
+            let weight = batch.weight(ix) * factor;
+            let Some(key) = key(id, ix, batch.weight(ix), factor) else { continue };
             if key >= highest {
                 continue;
             }
-            self.rows.insert(key, (batch.to_row(ix), batch.weight(ix)));
+            self.rows.insert(key, (batch.to_row(ix), weight));
             if self.rows.len() > SAMPLE_ROWS {
                 self.rows.pop_last();
             }
@@ -255,14 +308,14 @@ impl<R> Sample<R> {
 }
 
 /// Order statistics of exponential variates with rate `w` are a weighted sample; their bits sort like their values.
-fn key(id: BatchId, row: usize, weight: f64) -> Option<u64> {
+fn key(id: BatchId, row: usize, weight: f64, factor: f64) -> Option<u64> {
     // SplitMix64 of the place: neighbours get unrelated keys.
     let mut z = id.0.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(row as u64 + 1);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9).wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^= z >> 31;
     let uniform = ((z >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
-    let variate = -uniform.ln() / weight;
+    let variate = -uniform.ln() / weight / factor;
     (weight > 0.0 && variate.is_finite()).then(|| variate.to_bits())
 }
 
@@ -337,6 +390,32 @@ mod tests {
                 Some(sample)
             );
         }
+    }
+
+    #[test]
+    fn a_fading_sample_is_that_of_the_weights_now_in_whatever_order_and_for_ever() {
+        // Half-lives of two minibatches; weights are told anew once on the way.
+        let offered = |order: &mut dyn Iterator<Item = u64>| {
+            let mut memory: Memory = Memory::default();
+            for id in order {
+                let rows = Batch::new(1, vec![id as f64; 3000]).unwrap();
+                memory.offer_at(BatchId(id), &rows, 0.5 * id as f64);
+            }
+            memory
+        };
+        let memory = offered(&mut (0..600));
+        let backwards = offered(&mut (500..600).rev());
+        let rows = memory.sampled_rows().unwrap();
+        let weight = |from: f64| -> f64 {
+            let weights = rows.weights().unwrap().iter().zip(rows.values());
+            weights.filter(|(_, value)| **value >= from).map(|(weight, _)| weight).sum()
+        };
+        // Σ 3000 · 2^(−k/2) over all, and over the last four.
+        let all = 3000.0 / (1.0 - 0.5_f64.sqrt());
+        assert!((weight(0.0) / all - 1.0).abs() < 0.03, "{}", weight(0.0));
+        assert!((weight(596.0) / (0.75 * all) - 1.0).abs() < 0.03, "{}", weight(596.0));
+        let values = |memory: &Memory| -> Vec<f64> { memory.sample().map(|(_, row)| row[0]).collect() };
+        assert_eq!(values(&memory), values(&backwards));
     }
 
     #[test]

@@ -51,6 +51,7 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         self.posterior.familiarity = self.posterior.familiarity.and(theirs.familiarity);
         self.posterior.tail.join(&theirs.tail);
         self.posterior.mass += theirs.mass;
+        self.posterior.past.forgotten += theirs.past.forgotten;
         self.posterior.version = version;
         Ok(joined)
     }

@@ -7,6 +7,7 @@
 mod admission;
 mod batch_set;
 mod change;
+mod forget;
 mod journal;
 mod memory;
 mod merge;
@@ -31,7 +32,7 @@ use crate::batch::{Batch, Minibatch};
 use crate::family::Conjugate;
 use crate::identify::{self, Identification};
 use crate::infer::{Between, Increment};
-use crate::posterior::Posterior;
+use crate::posterior::{HalfLife, Posterior};
 use crate::process::Process;
 use crate::sync::{Mutex, switch_point};
 
@@ -132,7 +133,7 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
     pub(crate) fn note(&self, what: What) {
         if let Some(changes) = &self.changes {
             let now = self.snapshot();
-            let change = Change { what, version: now.version(), rows: now.mass() };
+            let change = Change { what, version: now.version(), rows: now.rows() };
             changes.lock().expect("no holder of this lock panics").push(change);
         }
     }
@@ -164,7 +165,22 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
 
     /// Offers the rows of a minibatch to the sample. Offering them twice changes nothing.
     pub fn remember(&self, batch: BatchId, rows: &B) {
-        self.remembered(|memory| memory.offer(batch, rows));
+        self.remember_at(batch, rows, None);
+    }
+
+    /// The same of a minibatch of this clock.
+    pub(crate) fn remember_at(&self, batch: BatchId, rows: &B, clock: Option<f64>) {
+        let halvings = self.snapshot().past().halvings_at(clock);
+        self.remembered(|memory| memory.offer_at(batch, rows, halvings));
+    }
+
+    /// Forgets like this from now on, where it is told.
+    pub(crate) fn forget(&self, half_life: Option<HalfLife>) {
+        if let Some(half_life) = half_life {
+            let mut fold = self.fold.lock().expect("no holder of this lock panics");
+            fold.forget(half_life);
+            self.snapshot.store(Arc::new(fold.posterior().clone()));
+        }
     }
 
     /// Looks after the model at this line of its growth. Nobody takes a state meanwhile.
@@ -241,7 +257,7 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
         identification: Identification,
     ) -> Result<Absorbed, Void> {
         admission::admit(&self.snapshot(), &increment)?;
-        self.join(batch, increment, identification)
+        self.join(batch, increment, identification, None)
     }
 
     /// Absorbs an increment of this process, and keeps its rows among the first ones while these are fewer than `most`. When
@@ -256,7 +272,7 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
     ) -> Result<Absorbed, Void> {
         // Rows without weight teach nothing, and rows beyond the first ones are not kept: nobody waits for those.
         if increment.mass <= 0.0 || !self.remembered(|memory| self.holds_first_rows_alone(memory)) {
-            return self.join(batch, increment, identification);
+            return self.join(batch, increment, identification, None);
         }
         self.remembered(|memory| {
             if memory.behind() == Behind::Model {
@@ -264,7 +280,7 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
                 memory.set_behind(Behind::SetAside);
             }
             let keeps = self.holds_first_rows_alone(memory);
-            let outcome = self.join(batch, increment, identification)?;
+            let outcome = self.join(batch, increment, identification, None)?;
             if keeps && outcome.counted {
                 memory.keep(rows.clone());
                 if memory.first().is_some_and(|first| first.n_rows() >= most) {
@@ -297,7 +313,8 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
 
     /// Whether the first rows behind a model are still to be kept.
     pub(crate) fn keeps_behind(&self) -> bool {
-        self.remembered(|memory| memory.behind() != Behind::Nothing)
+        self.snapshot().past().half_life.is_none()
+            && self.remembered(|memory| memory.behind() != Behind::Nothing)
     }
 
     /// Whether the posterior has seen the first rows that are kept and no others, but for those of a model before them, and
@@ -314,12 +331,13 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
         fold.posterior().pass() == 0 && (seen - before - kept).abs() <= ROUNDING * seen
     }
 
-    /// Absorbs an increment that was learned from this posterior in this process.
+    /// Absorbs an increment that was learned from this posterior in this process, at this clock of the stream.
     pub(crate) fn join(
         &self,
         batch: BatchId,
         increment: Increment,
         identification: Identification,
+        clock: Option<f64>,
     ) -> Result<Absorbed, Void> {
         let Increment { base, mass, familiarity, existing, new } = increment;
         let mut outcome = Absorbed::default();
@@ -332,14 +350,19 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
             entry.pass = current.pass();
             entry.new = found.correspondence.targets().iter().copied().zip(new.iter().cloned()).collect();
             let created = entry.new.iter().filter(|(t, _)| matches!(t, identify::Target::New)).count() as u64;
-            let attempt = Entry::Absorb(entry);
+            let attempt = match clock {
+                Some(clock) => Entry::Timed { clock, absorb: entry },
+                None => Entry::Absorb(entry),
+            };
             match self.append(&attempt) {
                 Ok(()) => return Ok(Absorbed { counted: true, created, ..outcome }),
                 Err(Void::Superseded { .. }) => outcome.conflicts += 1,
                 Err(Void::AlreadyAbsorbed(_)) => return Ok(outcome),
                 Err(void) => return Err(void),
             }
-            let Entry::Absorb(again) = attempt else { unreachable!("it was built as Absorb above") };
+            let (Entry::Absorb(again) | Entry::Timed { absorb: again, .. }) = attempt else {
+                unreachable!("it was built as one of these above")
+            };
             entry = again;
         }
     }

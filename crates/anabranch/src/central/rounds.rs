@@ -128,7 +128,7 @@ impl<F: Conjugate, P: Process> Rounds<F, P> {
         if self.joined < next {
             return false;
         }
-        let minibatch = (now.mass() - self.ends[1].posterior.mass()) / (next - start) as f64;
+        let minibatch = (now.rows() - self.ends[1].posterior.rows()) / (next - start) as f64;
         self.starts = [next, after_next, after_next + self.flight.round(now.mass(), minibatch)];
         self.ends.swap(0, 1);
         self.ends[1] = End::new(now);

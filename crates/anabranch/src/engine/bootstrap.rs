@@ -1,6 +1,6 @@
 //! The first minibatch of a run: learned alone, before the workers start.
 
-use super::{BatchSource, Config, Event, Flow, Observer, minibatch_rng};
+use super::{BatchSource, Clock, Config, Event, Flow, Observer, minibatch_rng};
 use crate::batch::Minibatch;
 use crate::central::{Central, Entry};
 use crate::family::Conjugate;
@@ -23,7 +23,9 @@ where
     I: Inference<F, P>,
     S: BatchSource<Batch = I::Batch>,
 {
+    central.forget(config.half_life);
     let Some((id, mut batch)) = source.next()? else { return Ok(Flow::Stop) };
+    let clock = Clock::of(central).at(&batch, source.clock());
     let mut rng = minibatch_rng(config.seed, id);
     let prior = central.snapshot();
     config.inference.prepare(prior.family(), &mut batch, &mut rng);
@@ -36,7 +38,7 @@ where
         };
         // What is remembered does not depend on what is learned.
         parallel::both(learn, || {
-            central.remember(id, &batch);
+            central.remember_at(id, &batch, clock);
             let again = outlook == Outlook::MoreToCome || config.polished_rows().is_some();
             again.then(|| batch.clone())
         })
@@ -49,7 +51,7 @@ where
     if outlook == Outlook::Everything {
         central.remembered(|memory| memory.doubt(learned.between));
     }
-    let absorbed = central.join(id, learned.increment, config.identification);
+    let absorbed = central.join(id, learned.increment, config.identification, clock);
     let absorbed = absorbed.expect(super::OWN_INCREMENT);
     super::limit::keep_within(central, config);
     super::upkeep::learn_process(central);

@@ -22,14 +22,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 pub use bootstrap::bootstrap;
 pub use observer::{Event, Flow, Observer};
-pub use upkeep::{Polishing, finish, finish_while, is_due, tend};
+pub use upkeep::{Polishing, finish, finish_while, growth, is_due, tend};
 
 use crate::batch::Minibatch;
 use crate::central::{BatchId, Central, Flight};
 use crate::family::Conjugate;
 use crate::identify::Identification;
 use crate::infer::{Increment, Inference, PriorChoice, Settings};
-use crate::posterior::Posterior;
+use crate::posterior::{HalfLife, Posterior};
 use crate::process::Process;
 
 /// When minibatches read and join the central posterior.
@@ -72,6 +72,8 @@ pub struct Config<I = Settings> {
     pub polish: Option<usize>,
     /// Components at most: the closest are merged when there are more.
     pub max_components: Option<usize>,
+    /// When evidence counts half; without, it counts for ever.
+    pub half_life: Option<HalfLife>,
 }
 
 /// Logical workers, unless told: the same on every machine, so that the seed alone fixes the result, and four times the threads
@@ -103,6 +105,7 @@ impl<I> Config<I> {
             upkeep: true,
             polish: None,
             max_components: None,
+            half_life: None,
         }
     }
 
@@ -122,6 +125,11 @@ pub trait BatchSource: Send {
 
     /// The next minibatch with its name, or `None` at the end.
     fn next(&mut self) -> Result<Option<(BatchId, Self::Batch)>, Self::Error>;
+
+    /// The clock of the last minibatch in seconds, where the source knows it.
+    fn clock(&self) -> Option<f64> {
+        None
+    }
 }
 
 /// Any iterator of batches is a source; they are named 0, 1, 2, …
@@ -138,7 +146,44 @@ impl<B: Minibatch, I: Iterator<Item = B> + Send> BatchSource for std::iter::Enum
 struct Job<B> {
     turn: u64,
     id: BatchId,
+    /// The clock of the stream at its end, where evidence fades by it.
+    clock: Option<f64>,
     batch: B,
+}
+
+/// The clock of a stream, by which evidence fades.
+#[derive(Clone, Copy, Debug)]
+enum Clock {
+    /// Nobody looks at it.
+    None,
+    /// Rows so far.
+    Rows(f64),
+    /// That of the source.
+    Seconds,
+}
+
+impl Clock {
+    /// As it stands when all that was read has joined.
+    fn of<F: Conjugate, P: Process, B: Minibatch>(central: &Central<F, P, B>) -> Self {
+        let snapshot = central.snapshot();
+        match snapshot.past().half_life {
+            None | Some(HalfLife::Auto) => Self::None,
+            Some(HalfLife::Rows(_)) => Self::Rows(snapshot.past().clock.unwrap_or(0.0)),
+            Some(HalfLife::Seconds(_)) => Self::Seconds,
+        }
+    }
+
+    /// The clock at the end of the next minibatch.
+    fn at(&mut self, batch: &impl Minibatch, seconds: Option<f64>) -> Option<f64> {
+        match self {
+            Self::None => None,
+            Self::Seconds => seconds,
+            Self::Rows(rows) => {
+                *rows += batch.mass();
+                Some(*rows)
+            }
+        }
+    }
 }
 
 /// Why an increment of this process is never refused.
@@ -174,6 +219,7 @@ where
     let stop = &AtomicBool::new(false);
     let threads = config.threads.clamp(1, config.workers.max(1));
     let shared = Shared { central, config, upkeep: upkeep::Upkeep::default() };
+    central.forget(config.half_life);
     upkeep::count_lines(central);
     // A run that goes on may have ended between a minibatch and what was due after it.
     shared.upkeep.after(central, config);
@@ -184,7 +230,7 @@ where
     let (to_workers, jobs) = bounded::<Job<I::Batch>>(2 * threads);
     let (to_observer, events) = bounded::<Event>(1024);
     std::thread::scope(|scope| {
-        let reader = scope.spawn(|| read(source, to_workers, stop));
+        let reader = scope.spawn(|| read(source, Clock::of(central), to_workers, stop));
         let free = free::InFlight::new(config.workers.max(1));
         let turnstile = turnstile::Turnstile::new(central.rounds(flight));
         for _ in 0..threads {
@@ -226,14 +272,19 @@ impl Drop for StopOnPanic<'_> {
 
 fn read<S: BatchSource>(
     source: &mut S,
+    mut clock: Clock,
     to_workers: Sender<Job<S::Batch>>,
     stop: &AtomicBool,
-) -> Result<(), S::Error> {
+) -> Result<(), S::Error>
+where
+    S::Batch: Minibatch,
+{
     let mut turn = 0;
     while !stop.load(Ordering::Relaxed) {
         let Some((id, batch)) = source.next()? else { break };
+        let clock = clock.at(&batch, source.clock());
         // Only a worker's panic closes the queue early; the scope passes it on.
-        if to_workers.send(Job { turn, id, batch }).is_err() {
+        if to_workers.send(Job { turn, id, clock, batch }).is_err() {
             break;
         }
         turn += 1;
@@ -255,13 +306,13 @@ impl<F: Conjugate, P: Process, I: Inference<F, P>> Shared<'_, F, P, I> {
     }
 
     fn absorb(&self, job: Job<I::Batch>, increment: Increment, events: &Sender<Event>) {
-        self.central.remember(job.id, &job.batch);
+        self.central.remember_at(job.id, &job.batch, job.clock);
         let identification = self.config.identification;
         let behind =
             || (self.config.upkeep && self.central.keeps_behind()).then_some(self.config.bootstrap_rows);
         let outcome = match self.config.polished_rows().or_else(behind) {
             Some(most) => self.central.join_and_keep(job.id, &job.batch, increment, identification, most),
-            None => self.central.join(job.id, increment, identification),
+            None => self.central.join(job.id, increment, identification, job.clock),
         };
         let outcome = outcome.expect(OWN_INCREMENT);
         self.upkeep.after(self.central, self.config);

@@ -17,7 +17,7 @@ pub struct Event {
     pub version: u64,
     /// Components afterwards.
     pub components: usize,
-    /// Weight absorbed so far.
+    /// Weight absorbed so far, be it forgotten since.
     pub mass: f64,
     /// Matchings, conflicts, and whether the minibatch counted.
     pub absorbed: Absorbed,
@@ -36,7 +36,7 @@ impl Event {
             rows: rows.n_rows() as u64,
             version: posterior.version(),
             components: posterior.components().len(),
-            mass: posterior.mass(),
+            mass: posterior.rows(),
             absorbed,
         }
     }

@@ -23,6 +23,12 @@ const FIRST_LINE: f64 = 1000.0;
 /// While the stream goes on, a merge must still be right when the data have doubled again.
 const HORIZON: f64 = 2.0;
 
+/// Half-lives between two lines, once the data do not grow any more.
+const HALVINGS: f64 = 4.0;
+
+/// The first rows are looked at again if they still count more than this.
+const LEAST_FIRST: f64 = 0.5;
+
 /// How often rows look again, at most: everywhere, and after each of those looks where possible.
 #[derive(Clone, Copy)]
 struct Looks {
@@ -85,7 +91,7 @@ fn due<F: Conjugate, P: Process, I: Inference<F, P>>(
     config: &Config<I>,
 ) -> Option<u32> {
     let snapshot = central.snapshot();
-    let lines = lines(snapshot.mass());
+    let lines = growth(&snapshot);
     // A further pass does not grow the data; the model is looked after at its end.
     let growing = snapshot.pass() == 0 && config.upkeep;
     let tended = || central.remembered(|memory| memory.tended());
@@ -94,8 +100,13 @@ fn due<F: Conjugate, P: Process, I: Inference<F, P>>(
 
 /// Starts to count lines where nobody has: what is there now has been looked after.
 pub(super) fn count_lines<F: Conjugate, P: Process, B: Minibatch>(central: &Central<F, P, B>) {
-    let lines = lines(central.snapshot().mass());
+    let lines = growth(&central.snapshot());
     central.remembered(|memory| memory.set_tended(memory.tended().unwrap_or(lines)));
+}
+
+/// Lines of its growth that a posterior has crossed: at every doubling of the data, and whenever little is left of the past.
+pub fn growth<F: Conjugate, P: Process>(posterior: &Posterior<F, P>) -> u32 {
+    lines(posterior.rows()).saturating_add((posterior.past().halvings / HALVINGS) as u32)
 }
 
 /// Lines that data of this weight have crossed.
@@ -337,8 +348,14 @@ fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
     going_on: &(dyn Fn(Polishing) -> Flow + Sync),
 ) -> bool {
     central.set_first_aside();
-    let Some(first) = central.remembered(|memory| memory.first().cloned()) else { return false };
+    let Some(mut first) = central.remembered(|memory| memory.first().cloned()) else { return false };
     let aside = central.checkpoint().aside().map_or(0.0, |aside| aside.mass * aside.share);
+    if central.snapshot().past().half_life.is_some() && aside > LEAST_FIRST * first.mass() {
+        // They count as much as is left of them.
+        let share = aside / first.mass();
+        let weights = (0..first.n_rows()).map(|row| share * first.weight(row)).collect();
+        first = first.counting(weights);
+    }
     if aside == 0.0 || (aside - first.mass()).abs() > ROUNDING * aside {
         // Others have joined among them, whose rows are not here: what these taught cannot be told apart any more.
         central.remembered(|memory| memory.forget_first());
@@ -424,7 +441,7 @@ mod tests {
             [] => increment.new = vec![heads, tails],
             known => increment.existing = known.iter().map(|c| c.id()).zip([heads, tails]).collect(),
         }
-        central.join(BatchId(batch), increment, Identification::Optimal).unwrap();
+        central.join(BatchId(batch), increment, Identification::Optimal, None).unwrap();
         central.remember(BatchId(batch), &Batch::new(1, vec![1.0, 0.0]).unwrap());
     }
 

@@ -239,6 +239,15 @@ impl Component {
         joined
     }
 
+    /// The component when all that it holds counts this share.
+    pub(crate) fn faded(&self, share: f64) -> Self {
+        let passing = self.passing.as_ref().map(|passing| Passing {
+            evidence: Arc::new(passing.evidence.scaled(share)),
+            share: passing.share,
+        });
+        Self { passing, ..Self::new(self.id, self.born, self.lasting.scaled(share)) }
+    }
+
     /// All evidence so far is to be replaced.
     pub(crate) fn to_be_replaced(&self) -> Self {
         let passing = self.evidence().clone();

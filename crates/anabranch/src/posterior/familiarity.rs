@@ -35,6 +35,11 @@ impl Familiarity {
         Self { total: self.total + other.total, mass: self.mass + other.mass }
     }
 
+    /// What it is when the minibatches so far count this share.
+    pub(crate) fn faded(self, share: f64) -> Self {
+        Self { total: share * self.total, mass: share * self.mass }
+    }
+
     /// What it is after one more minibatch. Finite whatever the numbers are, if they are finite.
     pub(crate) fn after(self, median: f64, mass: f64) -> Self {
         let median = self.usual().map_or(median, |usual| median.clamp(usual - FARTHEST, usual + FARTHEST));

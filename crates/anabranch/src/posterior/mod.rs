@@ -5,6 +5,7 @@ mod component;
 pub(crate) mod envelope;
 mod familiarity;
 mod features;
+mod past;
 mod predict;
 mod restore;
 mod tail;
@@ -17,6 +18,8 @@ pub use answer::Answer;
 pub use component::{Component, Evidence, Expectation, Layers};
 pub use familiarity::Familiarity;
 pub use features::{FeaturePredictor, RowFeatures};
+pub(crate) use past::SHARES;
+pub use past::{HalfLife, Past};
 pub use predict::{Ask, Predictor};
 pub use restore::{Parts, RestoreError};
 pub use tail::{Densities, Tail, Told};
@@ -41,6 +44,7 @@ pub struct Posterior<F, P> {
     pub(crate) pass: u32,
     pub(crate) familiarity: Familiarity,
     pub(crate) tail: Tail,
+    pub(crate) past: Past,
 }
 
 impl<F: Conjugate, P: Process> Posterior<F, P> {
@@ -57,6 +61,7 @@ impl<F: Conjugate, P: Process> Posterior<F, P> {
             pass: 0,
             familiarity: Familiarity::default(),
             tail: Tail::default(),
+            past: Past::default(),
         }
     }
 
@@ -90,9 +95,26 @@ impl<F: Conjugate, P: Process> Posterior<F, P> {
         &self.redirects
     }
 
-    /// Weight of the data that were absorbed.
+    /// Weight of the data that count: all that were absorbed, but for what is forgotten.
     pub fn mass(&self) -> f64 {
         self.mass
+    }
+
+    /// Weight of the data that came, whether they still count or are forgotten.
+    pub fn rows(&self) -> f64 {
+        self.mass + self.past.forgotten
+    }
+
+    /// What has become of the past.
+    pub fn past(&self) -> &Past {
+        &self.past
+    }
+
+    /// How often the data have doubled, or what came before them counts half.
+    pub(crate) fn doublings(&self) -> u32 {
+        let rows = self.rows();
+        let doubled = if rows >= 2.0 { rows.log2() as u32 } else { 0 };
+        doubled.saturating_add(self.past.halvings as u32)
     }
 
     /// The pass over the data, from 0.
@@ -138,9 +160,22 @@ impl<F: Conjugate, P: Process> Posterior<F, P> {
 
     /// The same components under another process.
     pub(crate) fn under<Q>(self, process: Q) -> Posterior<F, Q> {
-        let Self { version, family, nothing, components, redirects, mass, pass, familiarity, tail, .. } =
-            self;
-        Posterior { version, family, process, nothing, components, redirects, mass, pass, familiarity, tail }
+        let Self {
+            version, family, nothing, components, redirects, mass, pass, familiarity, tail, past, ..
+        } = self;
+        Posterior {
+            version,
+            family,
+            process,
+            nothing,
+            components,
+            redirects,
+            mass,
+            pass,
+            familiarity,
+            tail,
+            past,
+        }
     }
 
     /// What is true of all components together.

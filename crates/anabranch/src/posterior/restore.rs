@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::{Component, Familiarity, Posterior, Tail};
+use super::{Component, Familiarity, Past, Posterior, Tail};
 use crate::family::Conjugate;
 use crate::identify::ComponentId;
 use crate::process::Process;
@@ -87,6 +87,7 @@ impl<F: Conjugate, P: Process> Posterior<F, P> {
             pass: 0,
             familiarity: Familiarity::default(),
             tail: Tail::default(),
+            past: Past::default(),
         };
         posterior.check_redirects()?;
         let sum = posterior.expected_mass();

@@ -1,0 +1,120 @@
+//! `fit --half-life`: the past fades, every row is accounted for, and a run that goes on goes on forgetting.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::support::data::{clusters_at, three_clusters};
+use crate::support::{Sandbox, number, whole};
+
+/// Three clusters, which are elsewhere in the second half.
+fn sandbox() -> Sandbox {
+    let (before, after) = (clusters_at([0.0, 0.0], 400, 3), clusters_at([60.0, -45.0], 400, 4));
+    let rows = |table: &str| table.lines().skip(1).map(|line| format!("{line}\n")).collect::<String>();
+    let header = before.csv().lines().next().unwrap_or_default().to_owned() + "\n";
+    let (before, after) = (rows(&before.csv()), rows(&after.csv()));
+    let sandbox = Sandbox::with("all.csv", [header.as_str(), &before, &after].concat());
+    sandbox.write("before.csv", [header.as_str(), &before].concat());
+    sandbox.write("after.csv", [header.as_str(), &after].concat());
+    sandbox
+}
+
+const SMALL: [&str; 6] = ["--half-life", "100", "--bootstrap", "300", "--batch-size", "50"];
+
+fn assert_accounted(result: &Value, rows: u64) {
+    assert_eq!(whole(result, "observations"), rows);
+    let all = number(result, "mass") + number(result, "forgotten");
+    assert!((all - rows as f64).abs() < 1e-6, "{result}");
+}
+
+#[test]
+fn the_model_is_of_the_last_rows_and_events_lead_to_its_ids() {
+    let sandbox = sandbox();
+    let result = sandbox.fit(&[&["all.csv", "--out", "model", "--events", "e"], &SMALL[..]].concat());
+    assert_accounted(&result, 2400);
+    assert!(number(&result, "mass") < 200.0);
+    let inspected = sandbox.run(&["inspect", "model", "--json"]).silent_json();
+    assert_accounted(&inspected, 2400);
+    assert_eq!(inspected["half_life"], "100");
+    // Every place is that of the second half.
+    let components = inspected["components"].as_array().unwrap();
+    assert!(components.iter().all(|c| c["mean"][0].as_f64().unwrap() > 30.0), "{inspected}");
+    let mut ids: BTreeSet<u64> = BTreeSet::new();
+    let mut deaths = 0;
+    let listed =
+        |ids: &Value| -> Vec<u64> { ids.as_array().unwrap().iter().map(|id| id.as_u64().unwrap()).collect() };
+    for line in sandbox.text("e").lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        match event["event"].as_str().unwrap() {
+            "birth" => assert!(ids.insert(whole(&event, "id")), "{event}"),
+            "merge" => assert!(ids.remove(&whole(&event, "id")), "{event}"),
+            "split" => ids.extend(listed(&event["into"])),
+            "death" => {
+                deaths += 1;
+                assert!(ids.remove(&whole(&event, "id")), "{event}");
+            }
+            "end" => {
+                assert_eq!(ids.iter().copied().collect::<Vec<_>>(), listed(&event["ids"]));
+                assert_eq!(number(&event, "rows").round(), 2400.0);
+            }
+            _ => {}
+        }
+    }
+    assert!(deaths >= 3, "those of the first half have ended");
+}
+
+#[test]
+fn a_stream_that_goes_on_from_its_checkpoint_forgets_as_one_stream_to_the_last_bit() {
+    let sandbox = sandbox();
+    let alone = ["--schedule", "deterministic", "--workers", "1", "-q"];
+    let fit = |words: &[&str]| {
+        sandbox.run(&[&["fit"], words, &alone[..]].concat()).ok();
+    };
+    for half_life in ["100", "auto"] {
+        let small = ["--half-life", half_life, "--bootstrap", "300", "--batch-size", "50"];
+        let (state, on) = (format!("state-{half_life}"), format!("on-{half_life}"));
+        fit(&[&["all.csv", "--out", "one"], &small[..]].concat());
+        fit(&[&["before.csv", "--out", "half", "--checkpoint", &state], &small[..]].concat());
+        fit(&["after.csv", "--out", "two", "--from", &state, "--checkpoint", &on]);
+        assert_eq!(sandbox.learned("one"), sandbox.learned("two"), "{half_life}");
+    }
+    let other = sandbox.run(&[
+        "fit",
+        "after.csv",
+        "--from",
+        "half",
+        "--half-life",
+        "7",
+        "--checkpoint",
+        "state-auto",
+        "--resume",
+    ]);
+    assert!(other.code != 0);
+}
+
+#[test]
+fn a_finished_model_can_begin_to_forget() {
+    let sandbox = sandbox();
+    sandbox.fit(&["before.csv", "--out", "model", "--bootstrap", "300", "--batch-size", "50"]);
+    let result = sandbox.fit(&["after.csv", "--from", "model", "--half-life", "100", "--out", "model"]);
+    assert_accounted(&result, 2400);
+    // The model goes on forgetting without being told.
+    sandbox.write("more.csv", three_clusters(100, 9).csv());
+    let result = sandbox.fit(&["more.csv", "--from", "model"]);
+    assert_accounted(&result, 2700);
+    assert!(number(&result, "mass") < 200.0, "{result}");
+}
+
+#[test]
+fn what_reads_rows_again_and_what_does_not_forget_is_refused() {
+    for (words, message) in [
+        (&["--passes", "2"][..], "--passes does not go with --half-life"),
+        (&["--polish"], "--polish does not go with --half-life"),
+        (&["--model", "hdp"], "--half-life belongs to --model dp or py; this is --model hdp"),
+        (&["--algorithm", "svi"], "--half-life belongs to --algorithm sda; this is --algorithm svi"),
+        (&["--cluster", "nats://127.0.0.1:1"], "--half-life does not go with --cluster"),
+    ] {
+        let run = Sandbox::new().run(&[&["fit", "nowhere.csv", "--half-life", "9"], words].concat());
+        assert_eq!(run.message(), message);
+    }
+}
