@@ -3,7 +3,7 @@
 Rows come in blocks. Each block is first scored and labelled by the model of all rows before it, and then learned from (prequentially):
 nobody has seen a row that he is asked about. Told are the mean log density of a row; the adjusted Rand index of the labels of a block,
 averaged over blocks; and, where it is known when the stream changes, how many rows it takes until a block scores as well again as
-those before the change did (their mean less two standard deviations). Everything runs on one thread, with defaults, but for the half-life
+those before the change did (their mean less two standard deviations). Everything runs on one thread, at one setting each, chosen by hand, but for the half-life
 and the rows of the first minibatch, which are the same for all of ours.
 
     python bench/drift.py [--rows N] [--block N] [FILE.npy[:CHANGE] ...]
