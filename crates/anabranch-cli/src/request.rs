@@ -153,7 +153,7 @@ const TABLE: &[Rule] = &[
         hint: Some("on a cluster, start more with `anabranch worker`"),
         ..ENGINE
     },
-    Rule { flags: &["passes"], models: &[Dp, Py, Hdp], algorithms: &[Sda], places: HERE, ..ENGINE },
+    Rule { flags: &["passes"], algorithms: &[Sda], places: HERE, ..ENGINE },
     Rule {
         flags: &["polish"],
         models: MIXTURES,

@@ -40,6 +40,7 @@ pub fn demo(args: &DemoArgs) -> Result<(), Failure> {
         output: &output,
         test: None,
         checkpoints: None,
+        further: None,
     };
     run.finish(stream, None)
 }

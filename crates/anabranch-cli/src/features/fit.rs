@@ -1,17 +1,18 @@
 //! `anabranch fit --model bp`: from files or standard input to a feature model.
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::path::Path;
 
 use anabranch::batch::Batch;
-use anabranch::central::{Central, Memory};
+use anabranch::central::{Central, Entry, Memory};
 use anabranch::engine::{self, Event, Flow};
 use anabranch::family::LinearGaussian;
 use anabranch::infer::{FeatureSettings, PriorChoice};
 use anabranch::posterior::FeaturePredictor;
 use anabranch::process::Beta;
-use anabranch_io::Reading;
 use anabranch_io::model::Provenance;
+use anabranch_io::{ReadOptions, Reading};
 use serde::Serialize;
 
 use super::page::{self, Image};
@@ -72,11 +73,10 @@ pub fn fit(args: &FitArgs) -> Result<(), Failure> {
     let domain = FamilySpec::parse("spherical")?.domain(source.schema())?;
     let names = source.schema().names().map(str::to_owned).collect();
     let filter = DomainFilter::new(&args.inputs, Some(domain), names, options.on_bad_row).within(LARGEST);
+    let as_before = ReadOptions { expect: Some(source.schema().clone()), columns: None, ..options };
     let test = match &args.test {
         Some(test) => {
-            let schema = source.schema().clone();
-            let options =
-                anabranch_io::ReadOptions { expect: Some(schema), columns: None, format: None, ..options };
+            let options = ReadOptions { format: None, ..as_before.clone() };
             Some(reading::read_all(reading::open_inputs(std::slice::from_ref(test), &options)?.as_mut())?)
         }
         None => None,
@@ -87,7 +87,11 @@ pub fn fit(args: &FitArgs) -> Result<(), Failure> {
         Some(checkpoints) => checkpoints.resume(args.resume, FeatureModel::load_checkpoint)?,
         None => None,
     };
-    let stream = Minibatches::new(source, filter, args.engine.batch_size as usize, None);
+    let size = args.engine.batch_size as usize;
+    let again = filter.clone();
+    let reopen =
+        || Ok(Minibatches::new(reading::open_inputs(&args.inputs, &as_before)?, again.clone(), size, None));
+    let stream = Minibatches::new(source, filter, size, None);
     let title = format!("Features of {}", args.inputs.join(", "));
     let run = Run {
         title,
@@ -96,6 +100,7 @@ pub fn fit(args: &FitArgs) -> Result<(), Failure> {
         output: &args.output,
         test,
         checkpoints,
+        further: Some((args.passes, &reopen)),
     };
     run.finish(stream, resumed)
 }
@@ -108,6 +113,8 @@ pub(super) struct Run<'a> {
     pub(super) output: &'a OutputArgs,
     pub(super) test: Option<Batch>,
     pub(super) checkpoints: Option<Checkpoints>,
+    /// Passes in all, and what opens the rows once more.
+    pub(super) further: Option<(u32, &'a dyn Fn() -> Result<Minibatches, Failure>)>,
 }
 
 type Centre = Central<LinearGaussian, Beta>;
@@ -150,7 +157,10 @@ impl Run<'_> {
             Some((model, memory, reading)) => {
                 check_same(&model.provenance, &provenance)?;
                 provenance = model.provenance;
-                stream.resume(model.fold.absorbed().clone(), provenance.bootstrap_rows, reading)?;
+                // Only the first pass begins with a large minibatch.
+                let again = model.fold.posterior().pass() > 0;
+                let first = if again { provenance.batch_size } else { provenance.bootstrap_rows };
+                stream.resume(model.fold.absorbed().clone(), first, reading)?;
                 Central::from_fold(model.fold).with_memory(memory)
             }
             None => {
@@ -165,14 +175,14 @@ impl Run<'_> {
         };
         let mut progress = Progress::new(self.output.quiet, stream.rows_hint());
         let mut stopped = false;
-        let log = stream.log();
+        let log = RefCell::new(stream.log());
         let mut observer = |event: &Event, central: &Centre| {
             progress.update(event.mass.round() as u64, event.components);
             provenance.matchings += event.absorbed.matchings;
             provenance.conflicts += event.absorbed.conflicts;
             if let Some(checkpoints) = self.checkpoints.as_mut().filter(|checkpoints| checkpoints.due()) {
                 let (fold, memory) = central.state();
-                let reading = log.reading(fold.absorbed());
+                let reading = log.borrow().reading(fold.absorbed());
                 let model = finalised(FeatureModel { fold, provenance: provenance.clone() });
                 let save = |path: &Path| model.save_checkpoint(path, &memory, &reading);
                 checkpoints.save_on_the_way(&progress, save);
@@ -185,21 +195,35 @@ impl Run<'_> {
         if bootstrap > 0 && central.snapshot().version() == 0 {
             ran = engine::bootstrap(&central, &mut stream, &config, &mut observer);
         }
-        let ran = match ran {
+        let mut ran = match ran {
             Ok(Flow::Continue) => engine::run(&central, &mut stream, &config, &mut observer),
             other => other.map(|_| ()),
         };
-        stopped |= stop::asked();
-        if ran.is_ok() && !stopped && central.checkpoint().absorbed().len() > before {
-            engine::finish(&central, &config);
+        let mut learned = central.checkpoint().absorbed().len() > before;
+        let skipped_rows = stream.skipped_rows();
+        loop {
+            let going_on = ran.is_ok() && !stop::asked();
+            if going_on && learned {
+                engine::finish(&central, &config);
+            }
+            let (true, Some((passes, reopen))) = (going_on, self.further) else { break };
+            if central.snapshot().pass() + 1 >= passes {
+                break;
+            }
+            central.append(&Entry::Pass).expect("a pass can always begin");
+            stream = reopen()?;
+            *log.borrow_mut() = stream.log();
+            ran = engine::run(&central, &mut stream, &config, &mut observer);
+            learned = true;
         }
+        stopped |= stop::asked();
         progress.finish();
-        provenance.skipped_rows = stream.skipped_rows();
+        provenance.skipped_rows = skipped_rows;
         let model = finalised(FeatureModel { fold: central.checkpoint(), provenance });
         let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
         let mut tried = Tried::default();
         if let Some(checkpoints) = &self.checkpoints {
-            let reading = log.reading(model.fold.absorbed());
+            let reading = log.borrow().reading(model.fold.absorbed());
             tried.note(checkpoints.save(|path| model.save_checkpoint(path, &central.memory(), &reading)));
         }
         if tried.note(ran).is_none() {

@@ -31,10 +31,14 @@ fn largest_first(posterior: &Posterior<Topic, Hierarchical>) -> Vec<&Component> 
     topics
 }
 
-/// The most probable words of a topic, the best first; words that it never had are left out.
+/// Of how much of a word a topic has it.
+const HAS_WORD: f64 = 0.5;
+
+/// The most probable words of a topic, the best first; words that it has but a trace of are left out.
 fn top_words(component: &Component, n: usize) -> Vec<u32> {
     let counts = &component.evidence().stats[1..];
-    let mut words: Vec<u32> = (0..counts.len() as u32).filter(|word| counts[*word as usize] > 0.0).collect();
+    let has = |word: &u32| counts[*word as usize] > HAS_WORD;
+    let mut words: Vec<u32> = (0..counts.len() as u32).filter(has).collect();
     words.sort_by(|a, b| counts[*b as usize].total_cmp(&counts[*a as usize]).then(a.cmp(b)));
     words.truncate(n);
     words

@@ -4,6 +4,8 @@ use std::io::{BufWriter, Write};
 
 use anabranch::posterior::TopicPredictor;
 use anabranch_io::model::TopicModel;
+use anabranch_io::words::UNKNOWN;
+use serde_json::Value;
 
 use super::fit::bags;
 use crate::args::PredictArgs;
@@ -13,6 +15,9 @@ use crate::picture::counted;
 /// Documents that are read at a time.
 const AT_ONCE: usize = 1000;
 
+/// What the score is called.
+const SCORE: &str = "log_probability_per_word";
+
 /// Runs the command. One line is printed for each document, in order.
 pub fn command(args: &PredictArgs) -> Result<(), Failure> {
     args.refuse_what_goes_with_mixtures()?;
@@ -21,56 +26,61 @@ pub fn command(args: &PredictArgs) -> Result<(), Failure> {
     }
     let model = TopicModel::load(&args.model)?;
     let predictor = TopicPredictor::new(model.fold.posterior());
+    let unknown = model.vocabulary.number(UNKNOWN);
     let mut bags = bags(&args.inputs, &args.read, Some(model.vocabulary))?;
     let mut out = BufWriter::new(std::io::stdout().lock());
+    let (proba, score) = (args.proba.is_some(), args.score);
     if !args.json {
-        let header = match (args.proba.is_some(), args.score) {
-            (true, _) => predictor.ids().iter().map(|id| format!("topic_{id}")).collect::<Vec<_>>().join(","),
-            (_, true) => "log_probability_per_word".to_owned(),
-            _ => "topic".to_owned(),
-        };
-        writeln!(out, "{header}")?;
+        let shares = predictor.ids().iter().filter(|_| proba).map(|id| format!("topic_{id}"));
+        let mut header: Vec<String> = shares.collect();
+        header.extend(score.then(|| SCORE.to_owned()));
+        header.extend((!proba && !score).then(|| "topic".to_owned()));
+        writeln!(out, "{}", header.join(","))?;
     }
+    let mut without_words = 0;
     while let Some(documents) = bags.next_documents(AT_ONCE)? {
         for ix in 0..documents.len() {
             let entries: Vec<(u32, f64)> = documents.entries(ix).collect();
+            let words: f64 = entries.iter().map(|(_, count)| count).sum();
+            let known = entries.iter().any(|(word, _)| Some(*word) != unknown);
+            without_words += u64::from(!known);
             let proportions = predictor.proportions(&entries);
-            if args.proba.is_some() {
-                let cells: Vec<String> = proportions.topics.iter().map(f64::to_string).collect();
-                match args.json {
-                    true => {
-                        let pairs = predictor.ids().iter().zip(&cells).map(|(id, p)| format!("\"{id}\":{p}"));
-                        let pairs = pairs.collect::<Vec<_>>().join(",");
-                        writeln!(out, "{{\"topics\":{{{pairs}}},\"new\":{}}}", proportions.new)?;
-                    }
-                    false => writeln!(out, "{}", cells.join(","))?,
+            let per_word = || {
+                let ln = |(word, count): &(u32, f64)| count * predictor.probability(&proportions, *word).ln();
+                known.then(|| entries.iter().map(ln).sum::<f64>() / words)
+            };
+            let main = || {
+                let shares = proportions.topics.iter().enumerate().filter(|_| known);
+                shares.max_by(|a, b| a.1.total_cmp(b.1)).map(|(ix, _)| predictor.ids()[ix].0)
+            };
+            if args.json {
+                let mut line = serde_json::Map::new();
+                if proba {
+                    let shares = predictor.ids().iter().zip(&proportions.topics);
+                    let shares = shares.map(|(id, share)| (id.to_string(), (*share).into()));
+                    line.insert("topics".to_owned(), Value::Object(shares.collect()));
+                    line.insert("new".to_owned(), proportions.new.into());
                 }
-            } else if args.score {
-                let words: f64 = entries.iter().map(|(_, count)| count).sum();
-                let sum: f64 = entries
-                    .iter()
-                    .map(|(word, count)| count * predictor.probability(&proportions, *word).ln())
-                    .sum();
-                let score = (words > 0.0).then(|| sum / words);
-                match (args.json, score) {
-                    (true, score) => {
-                        writeln!(out, "{}", serde_json::json!({ "log_probability_per_word": score }))?;
-                    }
-                    (false, Some(score)) => writeln!(out, "{score}")?,
-                    (false, None) => writeln!(out)?,
+                if score {
+                    line.insert(SCORE.to_owned(), per_word().into());
                 }
-            } else {
-                let shares = proportions.topics.iter().enumerate();
-                let best = shares.max_by(|a, b| a.1.total_cmp(b.1)).map(|(ix, _)| predictor.ids()[ix].0);
-                match (args.json, best) {
-                    (true, best) => writeln!(out, "{}", serde_json::json!({ "topic": best }))?,
-                    (false, Some(best)) => writeln!(out, "{best}")?,
-                    (false, None) => writeln!(out)?,
+                if !proba && !score {
+                    line.insert("topic".to_owned(), main().into());
                 }
+                writeln!(out, "{}", Value::Object(line))?;
+                continue;
             }
+            let shares = proportions.topics.iter().filter(|_| proba).map(f64::to_string);
+            let mut cells: Vec<String> = shares.collect();
+            cells.extend(score.then(|| per_word().map_or_else(String::new, |score| score.to_string())));
+            cells.extend((!proba && !score).then(|| main().map_or_else(String::new, |id| id.to_string())));
+            writeln!(out, "{}", cells.join(","))?;
         }
     }
     out.flush()?;
+    if without_words > 0 {
+        eprintln!("{} without a known word: nothing is said of them", counted(without_words, "document"));
+    }
     if bags.unknown_words() > 0.0 {
         eprintln!("{} not in the vocabulary", counted(bags.unknown_words() as u64, "word"));
     }

@@ -126,6 +126,21 @@ fn a_feature_run_goes_on_from_its_checkpoint() {
 }
 
 #[test]
+fn further_passes_over_features_count_every_row_once() {
+    let sandbox = Sandbox::with("rows.csv", three_clusters(200, 5).csv());
+    let flags = ["rows.csv", "--model", "bp", "--bootstrap", "200", "--batch-size", "50", "--out", "model"];
+    let once = sandbox.fit(&flags);
+    let thrice = sandbox.fit(&[&flags[..], &["--passes", "3", "--checkpoint", "state", "--resume"]].concat());
+    assert_eq!((&once["mass"], &thrice["mass"]), (&Value::from(600.0), &Value::from(600.0)));
+    assert_eq!(thrice["observations"], 600);
+    assert_eq!(thrice["minibatches"], 12, "the minibatches of the last pass");
+    assert_ne!(once["noise"], thrice["noise"], "nothing was learned again");
+    let on = ["--passes", "4", "--checkpoint", "state", "--resume"];
+    let fourth = sandbox.fit(&[&flags[..], &on].concat());
+    assert_eq!((&fourth["mass"], &fourth["observations"]), (&Value::from(600.0), &Value::from(600)));
+}
+
+#[test]
 fn flags_of_features_are_checked_by_name() {
     let sandbox = Sandbox::with("rows.csv", "x,y\n1,2\n2,3\n4,1\n");
     let refusals: [(&[&str], &str); 2] = [

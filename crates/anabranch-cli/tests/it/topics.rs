@@ -75,6 +75,29 @@ fn topics_are_found_stored_shown_and_predicted() {
 }
 
 #[test]
+fn shares_and_scores_go_together_and_a_document_without_known_words_has_no_topic() {
+    let sandbox = Sandbox::with("train.jsonl", documents(200, 5));
+    fit(&sandbox, "train.jsonl", &["--out", "m"]);
+    let known = documents(1, 7);
+    let unknown = serde_json::json!({ "id": 1, "tokens": ["zyzzyva", "zyzzyva"] });
+    sandbox.write("new.jsonl", format!("{known}{unknown}\n"));
+    let lines = |flags: &[&str]| -> Vec<String> {
+        let run = sandbox.run(&[&["predict", "m", "new.jsonl"], flags].concat());
+        assert!(run.stderr.contains("1 document without a known word"), "{}", run.stderr);
+        run.ok().lines().map(str::to_owned).collect()
+    };
+    let both = lines(&["--proba", "--score"]);
+    assert!(both[0].starts_with("topic_") && both[0].ends_with(",log_probability_per_word"), "{}", both[0]);
+    assert!(both.iter().all(|line| line.split(',').count() == both[0].split(',').count()));
+    let score = lines(&["--score"]);
+    assert_eq!(both[1].rsplit(',').next().unwrap(), score[1]);
+    assert_eq!((score[2].as_str(), lines(&[])[2].as_str()), ("", ""));
+    let json: Value = serde_json::from_str(&lines(&["--proba", "--score", "--json"])[0]).unwrap();
+    assert!(json["topics"].is_object() && json["log_probability_per_word"].is_f64(), "{json}");
+    assert_eq!(lines(&["--json"])[1], r#"{"topic":null}"#);
+}
+
+#[test]
 fn workers_and_identification_off_keep_the_mass() {
     let sandbox = Sandbox::with("train.jsonl", documents(200, 5));
     for identify in ["on", "off"] {

@@ -11,6 +11,9 @@ const SWEEPS: usize = 50;
 /// Probabilities have settled when none moves by more than this.
 const SETTLED: f64 = 1e-6;
 
+/// How much more noise there is in the first sweeps from the third side.
+const HEATS: [f64; 5] = [64.0, 16.0, 8.0, 4.0, 2.0];
+
 /// The features of a snapshot, prepared once for many rows.
 #[derive(Clone, Debug)]
 pub struct FeaturePredictor {
@@ -78,34 +81,39 @@ impl FeaturePredictor {
         &self.means
     }
 
-    /// Which features a row has. Features explain a row together, so it is looked at from two sides, as if it had none and
-    /// as if it had each as often as others; the better explanation counts.
+    /// Which features a row has. Features explain a row together, so it is looked at from three sides: as if it had none, as
+    /// if it had each as often as others, and as if there were more noise at first; the best explanation counts.
     pub fn look(&self, x: &[f64]) -> RowFeatures {
-        let usual =
+        let usual: Vec<f64> =
             self.ln_present.iter().zip(&self.ln_absent).map(|(p, a)| 1.0 / (1.0 + (a - p).exp())).collect();
-        let starts = [vec![0.0; self.ids.len()], usual];
-        let found = starts.map(|start| self.settle(x, start));
-        let [none, usual] = found;
-        if usual.ln_density_bound > none.ln_density_bound { usual } else { none }
+        let mut best = self.settle(x, vec![0.0; self.ids.len()], &[]);
+        for heats in [&[][..], &HEATS] {
+            let found = self.settle(x, usual.clone(), heats);
+            if found.ln_density_bound > best.ln_density_bound {
+                best = found;
+            }
+        }
+        best
     }
 
-    fn settle(&self, x: &[f64], mut pi: Vec<f64>) -> RowFeatures {
+    fn settle(&self, x: &[f64], mut pi: Vec<f64>, heats: &[f64]) -> RowFeatures {
         let mut residual = x.to_vec();
         let shift = |residual: &mut [f64], mean: &[f64], by: f64| {
             residual.iter_mut().zip(mean).for_each(|(r, m)| *r += by * m);
         };
         pi.iter().zip(&self.means).for_each(|(pi, mean)| shift(&mut residual, mean, -pi));
-        for _ in 0..SWEEPS {
+        for sweep in 0..SWEEPS {
+            let noise = heats.get(sweep).unwrap_or(&1.0) * self.noise;
             let mut moved = 0.0_f64;
             for (k, mean) in self.means.iter().enumerate() {
                 let product: f64 = residual.iter().zip(mean).map(|(r, m)| r * m).sum();
-                let fits = (product + pi[k] * self.squares[k] - self.halves[k]) / self.noise;
+                let fits = (product + pi[k] * self.squares[k] - self.halves[k]) / noise;
                 let now = 1.0 / (1.0 + (self.ln_absent[k] - self.ln_present[k] - fits).exp());
                 shift(&mut residual, mean, pi[k] - now);
                 moved = moved.max((pi[k] - now).abs());
                 pi[k] = now;
             }
-            if moved < SETTLED {
+            if moved < SETTLED && sweep >= heats.len() {
                 break;
             }
         }

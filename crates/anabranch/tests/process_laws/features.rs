@@ -11,6 +11,9 @@ use anabranch::infer::{FeatureSettings, Inference, PriorChoice};
 use anabranch::posterior::{FeaturePredictor, Posterior};
 use anabranch::process::{Beta, Bound, Parameter};
 use anabranch_testkit::pictures::{SIDE, block_pictures, blocks};
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, StandardNormal};
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::support::{Numbered, cut, fingerprint};
 
@@ -94,6 +97,73 @@ fn the_features_of_small_pictures_are_found_again_by_one_worker_and_by_sixteen()
         let noise = fold.posterior().family().noise();
         assert!((noise - 0.25).abs() < 0.02, "the noise is {noise}, not 0.25");
     }
+}
+
+/// Rows of 16 columns that have each of `k` normal vectors with a probability between 0.15 and 0.5, and the vectors.
+fn planted(k: usize, n: usize, noise: f64, seed: u64) -> (Batch, Vec<Vec<f64>>) {
+    let rng = &mut Xoshiro256PlusPlus::seed_from_u64(seed);
+    let normal = |rng: &mut Xoshiro256PlusPlus| -> f64 { StandardNormal.sample(rng) };
+    let features: Vec<Vec<f64>> = (0..k).map(|_| (0..16).map(|_| normal(rng)).collect()).collect();
+    let shares: Vec<f64> = (0..k).map(|_| rng.random_range(0.15..0.5)).collect();
+    let mut values = Vec::with_capacity(16 * n);
+    for _ in 0..n {
+        let mut row: Vec<f64> = (0..16).map(|_| noise * normal(rng)).collect();
+        for (feature, share) in features.iter().zip(&shares) {
+            if rng.random_bool(*share) {
+                row.iter_mut().zip(feature).for_each(|(x, f)| *x += f);
+            }
+        }
+        values.extend(row);
+    }
+    (Batch::new(16, values).unwrap(), features)
+}
+
+/// Sums that overlap in every column: births from what is unexplained alone find combinations of them.
+#[test]
+fn planted_features_are_as_many_as_there_are() {
+    for (k, noise, workers) in [(3, 0.5, 16), (6, 0.2, 1), (6, 0.5, 16)] {
+        let (rows, features) = planted(k, 1200, noise, k as u64);
+        let central = Central::new(LinearGaussian::new(16, 1.0, 1.0).unwrap(), process());
+        let config = config(workers, Schedule::Deterministic);
+        let mut batches = vec![rows.head(600)];
+        batches.extend(cut(&rows.tail(600), 100));
+        let mut source = Numbered::in_order(&batches);
+        engine::bootstrap(&central, &mut source, &config, &mut ()).unwrap();
+        engine::run(&central, &mut source, &config, &mut ()).unwrap();
+        engine::finish(&central, &config);
+        let posterior = central.snapshot();
+        assert_eq!(posterior.components().len(), k, "noise {noise}, W = {workers}");
+        let found = FeaturePredictor::new(&posterior);
+        for feature in &features {
+            let distance = |mean: &Vec<f64>| {
+                let square: f64 = mean.iter().zip(feature).map(|(m, f)| (m - f) * (m - f)).sum();
+                (square / 16.0).sqrt()
+            };
+            let nearest = found.means().iter().map(distance).fold(f64::INFINITY, f64::min);
+            assert!(nearest < 0.1, "noise {noise}: a feature is {nearest} from every one that was found");
+        }
+        let learned = posterior.family().noise().sqrt();
+        assert!((learned / noise - 1.0).abs() < 0.05, "the noise is {learned}, not {noise}");
+    }
+}
+
+/// The first rows say that there is little noise; the sample of the stream says how much there is.
+#[test]
+fn the_noise_is_learned_along_the_stream() {
+    let (quiet, _) = planted(2, 600, 0.4, 9);
+    let (loud, _) = planted(2, 4000, 0.6, 9);
+    let central = Central::new(LinearGaussian::new(16, 1.0, 1.0).unwrap(), process());
+    let config = config(1, Schedule::Deterministic);
+    let mut batches = vec![quiet];
+    batches.extend(cut(&loud, 200));
+    let mut source = Numbered::in_order(&batches);
+    engine::bootstrap(&central, &mut source, &config, &mut ()).unwrap();
+    let first = central.snapshot().family().noise().sqrt();
+    engine::run(&central, &mut source, &config, &mut ()).unwrap();
+    engine::finish(&central, &config);
+    let last = central.snapshot().family().noise().sqrt();
+    let all = ((0.16 * 600.0 + 0.36 * 4000.0) / 4600.0_f64).sqrt();
+    assert!((first - 0.4).abs() < 0.02 && (last - all).abs() < 0.03, "{first}, then {last}; {all}");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Minibatch inference for the beta process: rows that have any number of features, which add up (`math` in `state.rs`).
 //!
 //! The first minibatch is searched several times, because features interact and a search may end with sums and differences
-//! of the true ones; the best objective wins. Later minibatches start from the known features and open new ones for what
+//! of the true ones: from nothing, and from directions that are independent of each other. The best objective wins. Later minibatches start from the known features and open new ones for what
 //! these leave unexplained.
 
+mod independent;
 mod search;
 mod state;
 
@@ -13,7 +14,7 @@ use self::search::{Variances, births, drop_empty, search};
 use self::state::{State, dot};
 use super::upkeep::Merges;
 use super::{Bootstrap, Increment, Inference, Look, Outlook, PriorChoice};
-use crate::batch::Batch;
+use crate::batch::{Batch, Minibatch};
 use crate::family::{Conjugate, LinearGaussian};
 use crate::identify::ComponentId;
 use crate::posterior::{Evidence, Posterior};
@@ -21,13 +22,15 @@ use crate::process::{Beta, LabelStatistics, Population, Process};
 
 /// Rows that the first search looks at; the others join what was found.
 const SEARCH_ROWS: usize = 2000;
-/// Searches of the first minibatch, each with its own draws.
-const TRIES: usize = 3;
+/// Searches of the first minibatch that begin with nothing, each with its own draws.
+const TRIES: usize = 1;
+/// Independent directions are looked for so many times; the best is searched from.
+const STARTS: usize = 5;
 /// Rows whose nearest neighbours tell the noise.
 const NEIGHBOUR_ROWS: usize = 300;
 /// Sweeps over a minibatch at most.
 const SWEEPS: usize = 10;
-/// Looks at who has which feature, before anything is learned.
+/// Sweeps after which starts are compared.
 const LOOKS: usize = 4;
 /// Births in a row that may fail in a minibatch after the first.
 const FAILURES: usize = 3;
@@ -59,7 +62,7 @@ impl Inference<LinearGaussian, Beta> for FeatureSettings {
 
     fn infer(&self, posterior: &Features, batch: &Batch, rng: &mut impl Rng, (): &mut ()) -> Increment {
         let mut state = State::start(posterior, batch);
-        (0..LOOKS).for_each(|_| state.assign());
+        state.look();
         if batch.mass() > 0.0 {
             births(&mut state, self.max_new, FAILURES, rng);
         }
@@ -86,26 +89,31 @@ impl Inference<LinearGaussian, Beta> for FeatureSettings {
             PriorChoice::Estimated => guessed(prior.family(), &scout),
             PriorChoice::Given => prior.family().clone(),
         };
-        let mut from = Posterior::prior(guess, *prior.process());
-        from.version = prior.version();
+        let under = |family: &LinearGaussian| {
+            let mut from = Posterior::prior(family.clone(), *prior.process());
+            from.version = prior.version();
+            from
+        };
         let mut best: Option<(State<'_>, f64)> = None;
-        for _ in 0..TRIES {
-            let mut state = State::start(&from, &scout);
+        let mut tries = vec![State::start(&under(&guess), &scout); TRIES];
+        tries.extend(self.independent(&scout, &under, choice, &guess, rng));
+        let rounds = tries.len();
+        for mut state in tries {
             let objective = search(&mut state, self.max_features, variances, rng);
             if best.as_ref().is_none_or(|(_, highest)| objective > *highest) {
                 best = Some((state, objective));
             }
         }
-        let (found, objective) = best.expect("there is at least one try");
+        let (mut found, objective) = best.expect("there is at least one try");
+        let counts = found.sums().counts.clone();
         let family = found.family.clone();
-        let mut from = Posterior::prior(family.clone(), *prior.process());
-        from.version = prior.version();
+        let from = under(&family);
         let mut state = State::start(&from, batch);
-        for feature in &found.features {
-            state.open(feature.mean.clone(), found.count(feature));
+        for (feature, count) in found.features.iter().zip(counts) {
+            state.open(feature.mean.clone(), count);
         }
         // Each was opened beside those before it; looks sort out who has which before anything moves.
-        (0..LOOKS).for_each(|_| state.assign());
+        state.look();
         climb(&mut state);
         drop_empty(&mut state);
         if variances == Variances::Learned {
@@ -115,14 +123,14 @@ impl Inference<LinearGaussian, Beta> for FeatureSettings {
         let learned = Bootstrap {
             family: state.family.clone(),
             increment: state.export(&from),
-            rounds: TRIES,
+            rounds,
             objective,
             between: None,
         };
         (learned, None)
     }
 
-    /// The variance of the features, from the features. That of the noise needs rows and stays.
+    /// The variance of the features, from the features. That of the noise needs rows: [`Inference::merges`] has some.
     fn refit(&self, posterior: &Features) -> Option<(LinearGaussian, Beta)> {
         let family = posterior.family();
         let d = family.dimensions() as f64;
@@ -137,25 +145,26 @@ impl Inference<LinearGaussian, Beta> for FeatureSettings {
         sound.then(|| (family.with_variances(family.noise(), scale), *posterior.process()))
     }
 
-    /// Features that are alike and that no row has at once.
+    /// Features that are alike and that no row has at once, and the variance of the noise.
     fn merges(
         &self,
         posterior: &Features,
         sample: &Batch,
         _later: Option<&[bool]>,
-        _choice: PriorChoice,
+        choice: PriorChoice,
         horizon: f64,
     ) -> Merges<LinearGaussian> {
         let mut state = State::start(posterior, sample);
-        (0..LOOKS).for_each(|_| state.assign());
+        state.look();
         let components: Vec<_> =
             posterior.components().iter().filter(|component| component.expected_count() > 0.0).collect();
-        let (mut ended, mut merged) = (vec![false; components.len()], Vec::new());
-        for end in 1..components.len() {
+        let k = components.len();
+        let (mut ended, mut merged) = (vec![false; k], Vec::new());
+        let sums = state.sums();
+        for end in 1..k {
             for keep in 0..end {
-                let together = dot(&state.features[keep].pi, &state.features[end].pi);
-                let fewer = state.count(&state.features[keep]).min(state.count(&state.features[end]));
-                if ended[keep] || ended[end] || together > SHARED * fewer {
+                let fewer = sums.counts[keep].min(sums.counts[end]);
+                if ended[keep] || ended[end] || sums.together[keep * k + end] > SHARED * fewer {
                     continue;
                 }
                 let (a, b) = (components[keep].evidence(), components[end].evidence());
@@ -165,7 +174,12 @@ impl Inference<LinearGaussian, Beta> for FeatureSettings {
                 }
             }
         }
-        Merges { family: None, pairs: merged, between: None }
+        // The noise needs rows: the sample tells it.
+        let family = (choice == PriorChoice::Estimated).then(|| {
+            state.learn_noise();
+            state.family
+        });
+        Merges { family, pairs: merged, between: None }
     }
 
     fn look_again(
@@ -176,8 +190,41 @@ impl Inference<LinearGaussian, Beta> for FeatureSettings {
         (): &mut (),
     ) -> Vec<(ComponentId, Evidence)> {
         let mut state = State::start(posterior, batch);
-        (0..LOOKS).for_each(|_| state.assign());
+        state.look();
         state.export(posterior).existing
+    }
+}
+
+impl FeatureSettings {
+    /// The best of some starts from independent directions; none where rows have none.
+    fn independent<'a>(
+        &self,
+        rows: &'a Batch,
+        under: &impl Fn(&LinearGaussian) -> Features,
+        choice: PriorChoice,
+        guess: &LinearGaussian,
+        rng: &mut impl Rng,
+    ) -> Option<State<'a>> {
+        let signal = independent::Signal::of(rows, self.max_features)?;
+        let mut best: Option<(State<'a>, f64)> = None;
+        for _ in 0..STARTS {
+            let Some(found) = signal.independent(rng) else { continue };
+            let family = match choice {
+                PriorChoice::Estimated => guess.with_variances(found.noise, found.scale()),
+                PriorChoice::Given => guess.clone(),
+            };
+            let mut state = State::start(&under(&family), rows);
+            for (mean, column) in found.features {
+                let count = column.iter().enumerate().map(|(row, pi)| rows.weight(row) * pi).sum();
+                state.open_for(mean, &column, count);
+            }
+            (0..LOOKS).for_each(|_| state.sweep());
+            let objective = state.objective();
+            if best.as_ref().is_none_or(|(_, highest)| objective > *highest) {
+                best = Some((state, objective));
+            }
+        }
+        best.map(|(state, _)| state)
     }
 }
 

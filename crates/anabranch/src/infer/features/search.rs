@@ -9,8 +9,10 @@ use super::state::{State, dot};
 
 /// A new feature that less than this many rows have is removed.
 const LEAST_ROWS: f64 = 1.0;
-/// Sweeps after each try.
-const SETTLE: usize = 4;
+/// Sweeps after each try, at most.
+const SETTLE: usize = 6;
+/// A try is given up when what it lacks is more than this many times what the last sweep gained.
+const HOPE: f64 = 1.0;
 /// Sweeps at the end of a round.
 const FINISH: usize = 5;
 /// Births in a row that may fail.
@@ -41,18 +43,34 @@ pub(super) fn births(state: &mut State<'_>, most: usize, failures: usize, rng: &
         let Some((mean, rows)) = candidate(state, failed < failures.div_ceil(2), rng) else { break };
         let mut with = state.clone();
         with.open(mean, rows);
-        (0..SETTLE).for_each(|_| with.sweep());
-        drop_empty(&mut with);
-        let now = with.objective();
-        if now > objective + RISE {
-            (*state, objective) = (with, now);
-            opened += 1;
-            failed = 0;
-        } else {
-            failed += 1;
+        match rises_above(&mut with, objective) {
+            Some(now) => {
+                (*state, objective) = (with, now);
+                opened += 1;
+                failed = 0;
+            }
+            None => failed += 1,
         }
     }
     opened
+}
+
+/// Sweeps until the objective is above another one, and returns it; `None` when it cannot be expected to rise so far.
+fn rises_above(state: &mut State<'_>, objective: f64) -> Option<f64> {
+    let mut last = state.objective();
+    for _ in 0..SETTLE {
+        state.sweep();
+        drop_empty(state);
+        let now = state.objective();
+        if now > objective + RISE {
+            return Some(now);
+        }
+        if objective - now > HOPE * (now - last) {
+            return None;
+        }
+        last = now;
+    }
+    None
 }
 
 /// A vector that some rows miss, and how many rows: the mean of what is unexplained of rows that are alike.
@@ -60,7 +78,8 @@ fn candidate(state: &State<'_>, least: bool, rng: &mut impl Rng) -> Option<(Vec<
     let d = state.family.dimensions();
     let noise = state.family.noise();
     let spread = (2.0 * d as f64).sqrt();
-    let rows: Vec<&[f64]> = state.residual.chunks_exact(d).collect();
+    let remainders = state.remainders();
+    let rows: Vec<&[f64]> = remainders.chunks_exact(d).collect();
     let mut unexplained: Vec<(f64, usize)> = rows
         .iter()
         .enumerate()
@@ -97,16 +116,15 @@ fn candidate(state: &State<'_>, least: bool, rng: &mut impl Rng) -> Option<(Vec<
 
 /// Removes new features that hold less than a row.
 pub(super) fn drop_empty(state: &mut State<'_>) {
-    let empty =
-        |state: &State<'_>, ix: usize| state.is_new(ix) && state.count(&state.features[ix]) < LEAST_ROWS;
-    (0..state.features.len()).rev().for_each(|ix| {
-        if empty(state, ix) {
+    let counts = state.sums().counts.clone();
+    for (ix, _) in counts.iter().enumerate().rev().filter(|(_, count)| **count < LEAST_ROWS) {
+        if state.is_new(ix) {
             state.remove(ix);
         }
-    });
+    }
 }
 
-/// Finds the features of the rows of a state that knows none; returns the objective.
+/// Finds the features of the rows, from those that the state begins with; returns the objective.
 pub(super) fn search(state: &mut State<'_>, most: usize, variances: Variances, rng: &mut impl Rng) -> f64 {
     for _ in 0..ROUNDS {
         let mut changed = births(state, most.saturating_sub(state.features.len()), FAILURES, rng) > 0;
@@ -137,13 +155,12 @@ fn removals(state: &mut State<'_>) -> usize {
     while ix < state.features.len() {
         let mut without = state.clone();
         without.remove(ix);
-        (0..SETTLE).for_each(|_| without.sweep());
-        let now = without.objective();
-        if now > objective {
-            (*state, objective) = (without, now);
-            removed += 1;
-        } else {
-            ix += 1;
+        match rises_above(&mut without, objective) {
+            Some(now) => {
+                (*state, objective) = (without, now);
+                removed += 1;
+            }
+            None => ix += 1,
         }
     }
     removed
@@ -163,12 +180,10 @@ fn subtractions(state: &mut State<'_>) -> usize {
         }
     }
     pairs.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
-    for (_, from, part) in pairs.into_iter().take(2 * k) {
+    for (_, from, part) in pairs.into_iter().take(k) {
         let mut split = state.clone();
         split.subtract(from, part);
-        (0..SETTLE).for_each(|_| split.sweep());
-        drop_empty(&mut split);
-        if split.objective() > objective + RISE {
+        if rises_above(&mut split, objective).is_some() {
             *state = split;
             return 1;
         }
