@@ -34,7 +34,7 @@ pub use error::ClusterError;
 pub use job::{Access, Job};
 pub use names::JobName;
 pub use reader::{fetch, fetch_replica};
-pub use rows::{decode_rows, encode_rows};
+pub use rows::{decode_rows, encode_rows, message_limits};
 pub use spec::{JobSpec, PriorSpec};
 pub use status::{SourceStatus, Status, WorkerStatus, status};
 pub use submit::{SourceState, Submission};

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use anabranch::process::AnyProcess;
 use anabranch_cluster::{ConnectTo, DEFAULT_URL, JobName, JobSpec, PriorSpec};
+use anabranch_io::printable::printable;
 use tokio::runtime::Runtime;
 
 use crate::args::{ClusterArgs, Command, LoginArgs, PriorArgs};
@@ -83,7 +84,7 @@ fn runtime() -> Result<Runtime, Failure> {
 
 /// Messages of a worker go to standard error.
 fn say(quiet: bool) -> Box<dyn Fn(&str) + Send + Sync> {
-    if quiet { Box::new(|_| ()) } else { Box::new(|message| eprintln!("{message}")) }
+    if quiet { Box::new(|_| ()) } else { Box::new(|message| eprintln!("{}", printable(message))) }
 }
 
 fn prior_spec(args: &PriorArgs) -> PriorSpec {

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use anabranch_cluster::{Access, Job, Status, status};
+use anabranch_io::printable::printable;
 
 use super::{runtime, target};
 use crate::args::StatusArgs;
@@ -60,7 +61,7 @@ fn print(out: &mut impl Write, now: &Status) -> Result<(), Failure> {
         writeln!(
             out,
             "source {}: {} published, {} absorbed, {state}",
-            source.name,
+            printable(&source.name),
             grouped(source.published as f64),
             grouped(source.absorbed as f64)
         )?;
@@ -69,8 +70,8 @@ fn print(out: &mut impl Write, now: &Status) -> Result<(), Failure> {
         writeln!(
             out,
             "worker {} on {} ({}): {}, {}{}",
-            worker.id,
-            worker.host,
+            printable(&worker.id),
+            printable(&worker.host),
             counted(u64::from(worker.threads), "thread"),
             counted(worker.minibatches, "minibatch"),
             counted(worker.conflicts, "conflict"),

@@ -8,6 +8,7 @@
 
 mod bootstrap;
 mod duties;
+mod handed;
 mod keep;
 mod minibatch;
 mod upkeep;
@@ -162,7 +163,7 @@ pub async fn work(job: Job, config: WorkerConfig) -> Result<Report, ClusterError
         error = follow(&crew.job, &crew.central, &crew.metrics) => Err(error),
         done = crew.run() => done,
     };
-    crew.hands.empty().await;
+    crew.let_all_go(matches!(result, Err(ClusterError::Founding(_)))).await;
     duties.abort();
     // The lease is released by its owner's last act, also when the worker ends with an error.
     duties::release(&crew, duties).await;
