@@ -67,7 +67,10 @@ impl Crew {
     }
 
     fn must_leave(&self) -> bool {
-        self.ends() || !self.holds_lease.load(Ordering::Relaxed) || self.central.posterior().is_some()
+        self.ends()
+            || self.is_paused()
+            || !self.holds_lease.load(Ordering::Relaxed)
+            || self.central.posterior().is_some()
     }
 
     /// Minibatches until there are enough rows, or no more are to come.
@@ -81,7 +84,8 @@ impl Crew {
             // As many as are missing, going by the size of those that came: the rest is for all workers.
             let size = gathered.rows.checked_div(gathered.kept.len()).unwrap_or(enough).max(1);
             let missing = (enough - gathered.rows).div_ceil(size).clamp(1, AT_ONCE);
-            let request = self.queue.batch().max_messages(missing).expires(POLL).messages().await;
+            let queue = self.queue.load_full();
+            let request = queue.batch().max_messages(missing).expires(POLL).messages().await;
             let Ok(mut messages) = request else {
                 tokio::time::sleep(POLL).await;
                 continue;
