@@ -172,6 +172,11 @@ pub(crate) fn server_code(error: &(dyn StdError + 'static)) -> Option<u64> {
     None
 }
 
+/// Whether the server said this, also where the client keeps nothing of it but the text.
+pub(crate) fn has_code(error: &(dyn StdError + 'static), code: u64) -> bool {
+    server_code(error) == Some(code) || in_words(error).contains(&format!("error code {code}"))
+}
+
 /// The whole chain of an error in one line.
 pub(crate) fn in_words(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();

@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use serde::Serialize;
 
 use crate::connect::{ConnectTo, connect};
-use crate::error::{ClusterError, Doing, fault, server_code};
+use crate::error::{ClusterError, Doing, fault, has_code};
 use crate::job::{Job, NO_STREAM};
 use crate::names::JobName;
 use crate::submit::{NUMBER_HEADER, register};
@@ -17,6 +17,8 @@ use crate::worker::{MINIBATCH_HEADER, REASON_HEADER, SUBJECT_HEADER};
 const PAUSED: &str = "paused";
 /// What a server calls a message that is not there.
 const NO_MESSAGE: u64 = 10037;
+/// The same, when it shall be deleted.
+const NOTHING_TO_DELETE: u64 = 10057;
 
 /// A job in a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -78,7 +80,7 @@ pub(crate) async fn delete_streams(context: &jetstream::Context, job: &JobName) 
     for name in stream_names(job) {
         match context.delete_stream(name).await {
             Ok(_) => deleted += 1,
-            Err(error) if server_code(&error) == Some(NO_STREAM) => {}
+            Err(error) if has_code(&error, NO_STREAM) => {}
             Err(error) => return Err(fault("deleting the job")(error.into())),
         }
     }
@@ -126,7 +128,7 @@ async fn dead_stream(job: &Job) -> Result<Stream, ClusterError> {
 async fn read(stream: &Stream, number: u64) -> Result<Option<Dead>, ClusterError> {
     let message = match stream.get_raw_message(number).await {
         Ok(message) => message,
-        Err(error) if server_code(&error) == Some(NO_MESSAGE) => return Ok(None),
+        Err(error) if has_code(&error, NO_MESSAGE) => return Ok(None),
         Err(error) => return Err(fault("reading what was set aside")(error.into())),
     };
     let header = |headers: &HeaderMap, name: &str| headers.get(name).map(|value| value.as_str().to_owned());
@@ -177,7 +179,9 @@ pub async fn requeue(job: &Job, number: u64, payload: Bytes) -> Result<(), Clust
 pub async fn drop_dead(job: &Job, number: u64) -> Result<(), ClusterError> {
     match dead_stream(job).await?.delete_message(number).await {
         Ok(_) => Ok(()),
-        Err(error) if server_code(&error) == Some(NO_MESSAGE) => Err(ClusterError::NoDead(number)),
+        Err(error) if has_code(&error, NO_MESSAGE) || has_code(&error, NOTHING_TO_DELETE) => {
+            Err(ClusterError::NoDead(number))
+        }
         Err(error) => Err(fault("forgetting it")(error.into())),
     }
 }
