@@ -7,6 +7,7 @@ use anabranch::family::PriorError;
 use anabranch_cluster::ClusterError;
 use anabranch_io::ReadError;
 use anabranch_io::model::ModelError;
+use anabranch_io::printable::printable;
 
 use crate::report::ReportError;
 
@@ -93,19 +94,24 @@ impl Failure {
             Self::BrokenPipe => 0,
             Self::Several(failures) => failures.iter().map(Self::report).max().unwrap_or(0),
             Self::Input { message, hint } => {
-                eprintln!("error: {message}");
+                eprintln!("error: {}", shown(message));
                 if let Some(hint) = hint {
-                    eprintln!("hint: {hint}");
+                    eprintln!("hint: {}", shown(hint));
                 }
                 1
             }
             Self::Internal { message } => {
-                eprintln!("error: {message}");
+                eprintln!("error: {}", shown(message));
                 eprintln!("hint: this is not your fault; please report it with the command you ran");
                 2
             }
         }
     }
+}
+
+/// Names of files and columns may hold what a terminal would obey; lines stay lines.
+fn shown(message: &str) -> String {
+    message.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
 impl From<ReadError> for Failure {

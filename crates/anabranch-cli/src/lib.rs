@@ -78,9 +78,28 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Pull(args) => cluster::pull::command(args),
         #[cfg(feature = "cluster")]
         Command::Status(args) => cluster::status::command(args),
+        #[cfg(feature = "cluster")]
+        Command::Watch(args) => cluster::status::watch(args),
+        #[cfg(feature = "cluster")]
+        Command::Jobs(args) => cluster::operate::jobs_command(args),
+        #[cfg(feature = "cluster")]
+        Command::Pause(args) => cluster::operate::pause_command(args),
+        #[cfg(feature = "cluster")]
+        Command::Resume(args) => cluster::operate::resume_command(args),
+        #[cfg(feature = "cluster")]
+        Command::Dead(args) => cluster::operate::dead_command(args),
+        #[cfg(feature = "cluster")]
+        Command::Delete(args) => cluster::operate::delete_command(args),
         #[cfg(not(feature = "cluster"))]
-        Command::Submit(_) | Command::Worker(_) | Command::Pull(_) | Command::Status(_) => {
-            Err(Failure::left_out("does not talk to clusters", "cluster"))
-        }
+        Command::Submit(_)
+        | Command::Worker(_)
+        | Command::Pull(_)
+        | Command::Status(_)
+        | Command::Watch(_)
+        | Command::Jobs(_)
+        | Command::Pause(_)
+        | Command::Resume(_)
+        | Command::Dead(_)
+        | Command::Delete(_) => Err(Failure::left_out("does not talk to clusters", "cluster")),
     }
 }

@@ -50,6 +50,9 @@ pub enum ClusterError {
     /// The job was not created yet.
     #[error("there is no job `{0}`")]
     NoJob(String),
+    /// Nothing of this number was set aside.
+    #[error("no minibatch that was set aside has number {0}")]
+    NoDead(u64),
     /// The job has other settings.
     #[error("job `{job}` was created with {what} {then}, this command has {now}")]
     Differs {
@@ -134,6 +137,7 @@ impl ClusterError {
             Self::TooOld { .. } => "update the server; see docs/cluster.md",
             Self::NoJetStream { .. } => "start the server with `-js`, or enable JetStream for this account",
             Self::NoJob(_) => "create it with `anabranch submit --job NAME INPUT`",
+            Self::NoDead(_) => "list them with `anabranch dead --job NAME`",
             Self::Differs { .. } => "pass the same flags as before, or choose another --job",
             Self::Stream { .. } => "choose another --job, or let anabranch create the streams",
             Self::OutOfSpace { .. } => {
@@ -166,6 +170,11 @@ pub(crate) fn server_code(error: &(dyn StdError + 'static)) -> Option<u64> {
         next = error.source();
     }
     None
+}
+
+/// Whether the server said this, also where the client keeps nothing of it but the text.
+pub(crate) fn has_code(error: &(dyn StdError + 'static), code: u64) -> bool {
+    server_code(error) == Some(code) || in_words(error).contains(&format!("error code {code}"))
 }
 
 /// The whole chain of an error in one line.

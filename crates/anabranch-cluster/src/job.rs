@@ -10,7 +10,7 @@ use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, Storag
 use async_nats::jetstream::{Context, consumer::Consumer};
 
 use crate::connect::{ConnectTo, connect};
-use crate::error::{ClusterError, Doing, fault, in_words};
+use crate::error::{ClusterError, Doing, fault, in_words, server_code};
 use crate::names::JobName;
 use crate::patience::patiently;
 use crate::spec::JobSpec;
@@ -22,7 +22,7 @@ pub(crate) const WORKER_LIFE: Duration = Duration::from_secs(30);
 /// Room for the message's head beside a piece of a record.
 const MARGIN: usize = 1024;
 /// What a server calls a stream that is not there.
-const NOT_FOUND: &str = "stream not found";
+pub(crate) const NO_STREAM: u64 = 10059;
 pub(crate) const SPEC_KEY: &str = "job";
 
 /// Whether a job may be created.
@@ -169,14 +169,7 @@ impl Job {
 
     /// Removes the job with everything in it.
     pub async fn delete(self) -> Result<(), ClusterError> {
-        let doing = "deleting the job";
-        for stream in [self.name.batches_stream(), self.name.journal_stream(), self.name.dead_stream()] {
-            self.context.delete_stream(stream).await.doing(doing)?;
-        }
-        self.context.delete_key_value(self.name.workers_bucket()).await.doing(doing)?;
-        self.context.delete_object_store(self.name.snapshots_bucket()).await.doing(doing)?;
-        self.context.delete_key_value(self.name.settings_bucket()).await.doing(doing)?;
-        Ok(())
+        crate::operate::delete_streams(&self.context, &self.name).await
     }
 }
 
@@ -186,7 +179,11 @@ fn clamp(bytes: u64) -> i64 {
 
 async fn read_spec(context: &Context, name: &JobName) -> Result<Option<JobSpec>, ClusterError> {
     let bucket = match context.get_key_value(name.settings_bucket()).await {
-        Err(error) if in_words(&error).contains(NOT_FOUND) => return Ok(None),
+        Err(error)
+            if server_code(&error) == Some(NO_STREAM) || in_words(&error).contains("stream not found") =>
+        {
+            return Ok(None);
+        }
         outcome => outcome.doing("looking for the job")?,
     };
     match bucket.get(SPEC_KEY).await.doing("reading the job's settings")? {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::protocol::{Applied, Outcome, Replica};
+use crate::worker::Seen;
 
 /// Counters of one worker. All are sums since it started.
 #[derive(Debug, Default)]
@@ -20,11 +21,48 @@ pub(crate) struct Metrics {
     pub(crate) upkeep: AtomicU64,
     pub(crate) entries: AtomicU64,
     pub(crate) journal_bytes: AtomicU64,
-    infer_micros: AtomicU64,
-    append_micros: AtomicU64,
-    fold_micros: AtomicU64,
+    pub(crate) read_bytes: AtomicU64,
+    infer: Histogram,
+    append: Histogram,
+    fold: Histogram,
     wait_micros: AtomicU64,
     pub(crate) lease: AtomicU64,
+}
+
+/// Upper ends of the histograms' buckets, in seconds.
+const ENDS: [f64; 15] =
+    [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0];
+
+/// How long something took, each time.
+#[derive(Debug, Default)]
+pub(crate) struct Histogram {
+    /// The last one has no end.
+    counts: [AtomicU64; ENDS.len() + 1],
+    micros: AtomicU64,
+}
+
+impl Histogram {
+    fn add(&self, time: Duration) {
+        let bucket = ENDS.partition_point(|end| *end < time.as_secs_f64());
+        add(&self.counts[bucket], 1);
+        add(&self.micros, time.as_micros() as u64);
+    }
+
+    fn seconds(&self) -> f64 {
+        get(&self.micros) as f64 / 1e6
+    }
+
+    fn render(&self, text: &mut String, name: &str, help: &str, job: &str) {
+        let _ = writeln!(text, "# HELP anabranch_{name} {help}\n# TYPE anabranch_{name} histogram");
+        let mut below = 0;
+        for (ix, count) in self.counts.iter().enumerate() {
+            below += get(count);
+            let end = ENDS.get(ix).map_or("+Inf".to_owned(), f64::to_string);
+            let _ = writeln!(text, "anabranch_{name}_bucket{{job=\"{job}\",le=\"{end}\"}} {below}");
+        }
+        let _ = writeln!(text, "anabranch_{name}_sum{{job=\"{job}\"}} {}", self.seconds());
+        let _ = writeln!(text, "anabranch_{name}_count{{job=\"{job}\"}} {below}");
+    }
 }
 
 /// Where a worker's time goes.
@@ -34,6 +72,8 @@ pub(crate) enum Spent {
     Inferring,
     /// From the first append of an increment to the moment it is in.
     Appending,
+    /// Folding one message of the journal.
+    Folding,
     /// Waiting for a minibatch with nothing to do.
     Waiting,
 }
@@ -51,16 +91,16 @@ impl Metrics {
         if !matches!(applied, Applied::Part) {
             add(&self.entries, 1);
         }
-        add(&self.fold_micros, time.as_micros() as u64);
+        self.fold.add(time);
     }
 
     pub(crate) fn spent(&self, what: Spent, time: Duration) {
-        let counter = match what {
-            Spent::Inferring => &self.infer_micros,
-            Spent::Appending => &self.append_micros,
-            Spent::Waiting => &self.wait_micros,
-        };
-        add(counter, time.as_micros() as u64);
+        match what {
+            Spent::Inferring => self.infer.add(time),
+            Spent::Appending => self.append.add(time),
+            Spent::Folding => self.fold.add(time),
+            Spent::Waiting => add(&self.wait_micros, time.as_micros() as u64),
+        }
     }
 
     pub(crate) fn finished(&self, rows: u64, outcome: Outcome) {
@@ -72,25 +112,21 @@ impl Metrics {
     }
 
     pub(crate) fn seconds(&self, what: Spent) -> f64 {
-        let counter = match what {
-            Spent::Inferring => &self.infer_micros,
-            Spent::Appending => &self.append_micros,
-            Spent::Waiting => &self.wait_micros,
-        };
-        get(counter) as f64 / 1e6
+        match what {
+            Spent::Inferring => self.infer.seconds(),
+            Spent::Appending => self.append.seconds(),
+            Spent::Folding => self.fold.seconds(),
+            Spent::Waiting => get(&self.wait_micros) as f64 / 1e6,
+        }
     }
 
-    pub(crate) fn fold_seconds(&self) -> f64 {
-        get(&self.fold_micros) as f64 / 1e6
-    }
-
-    /// The text of `/metrics`.
-    pub(crate) fn render(&self, job: &str, worker: &str, replica: &Replica) -> String {
+    /// The text of `/metrics`. Who scrapes it knows which worker it is: a name of ours would change with every restart.
+    pub(crate) fn render(&self, job: &str, replica: &Replica, seen: &Seen, is_ready: bool) -> String {
         let mut text = String::new();
         let mut line = |name: &str, kind: &str, help: &str, value: f64| {
             let _ = writeln!(text, "# HELP anabranch_{name} {help}");
             let _ = writeln!(text, "# TYPE anabranch_{name} {kind}");
-            let _ = writeln!(text, "anabranch_{name}{{job=\"{job}\",worker=\"{worker}\"}} {value}");
+            let _ = writeln!(text, "anabranch_{name}{{job=\"{job}\"}} {value}");
         };
         let mut counter = |name: &str, help: &str, value: f64| line(name, "counter", help, value);
         counter(
@@ -107,6 +143,11 @@ impl Metrics {
         counter("worker_matchings_total", "Assignment problems solved.", get(&self.matchings) as f64);
         counter("worker_appends_total", "Appends to the journal.", get(&self.appends) as f64);
         counter("worker_append_bytes_total", "Bytes of those appends.", get(&self.journal_bytes) as f64);
+        counter(
+            "worker_read_bytes_total",
+            "Bytes of the journal that this worker read.",
+            get(&self.read_bytes) as f64,
+        );
         counter(
             "worker_set_aside_total",
             "Minibatches that this worker set aside.",
@@ -128,34 +169,38 @@ impl Metrics {
             "Journal entries that this worker folded.",
             get(&self.entries) as f64,
         );
-        counter(
-            "worker_infer_seconds_total",
-            "Seconds of inference, all threads.",
-            self.seconds(Spent::Inferring),
-        );
-        counter(
-            "worker_append_seconds_total",
-            "Seconds that increments were under way.",
-            self.seconds(Spent::Appending),
-        );
-        counter("worker_fold_seconds_total", "Seconds of folding entries.", self.fold_seconds());
         counter("worker_wait_seconds_total", "Seconds without a minibatch.", self.seconds(Spent::Waiting));
-        let mut gauge = |name: &str, help: &str, value: f64| line(name, "gauge", help, value);
         let tally = replica.tally();
-        gauge("worker_lease", "1 while this worker holds the lease.", get(&self.lease) as f64);
-        gauge("journal_position", "Last journal message read.", replica.position() as f64);
-        gauge(
-            "journal_superseded",
+        counter(
+            "journal_superseded_total",
             "Entries that were void because components had appeared.",
             tally.superseded as f64,
         );
-        gauge(
-            "journal_repeated",
+        counter(
+            "journal_repeated_total",
             "Entries that were void because their minibatch was settled.",
             tally.repeated as f64,
         );
-        gauge("absorbed_minibatches", "Minibatches in the posterior.", replica.absorbed() as f64);
-        gauge("set_aside_minibatches", "Minibatches set aside.", replica.aside().len() as f64);
+        counter("absorbed_minibatches_total", "Minibatches in the posterior.", replica.absorbed() as f64);
+        counter("set_aside_minibatches_total", "Minibatches set aside.", replica.aside().len() as f64);
+        let mut gauge = |name: &str, help: &str, value: f64| line(name, "gauge", help, value);
+        gauge("ready", "1 while rows that wait move.", f64::from(u8::from(is_ready)));
+        gauge(
+            "last_progress_timestamp_seconds",
+            "When something moved last, or nothing waited.",
+            seen.moved_at,
+        );
+        let queue = seen.queue;
+        gauge(
+            "queue_minibatches",
+            "Minibatches that wait, those that workers hold included.",
+            queue.messages as f64,
+        );
+        gauge("queue_held_minibatches", "Minibatches that workers hold.", queue.held as f64);
+        gauge("queue_bytes", "Bytes of minibatches that wait.", queue.bytes as f64);
+        gauge("queue_oldest_seconds", "Age of the oldest minibatch that waits.", queue.oldest_seconds);
+        gauge("worker_lease", "1 while this worker holds the lease.", get(&self.lease) as f64);
+        gauge("journal_position", "Last journal message read.", replica.position() as f64);
         let posterior = replica.posterior();
         gauge(
             "components",
@@ -168,6 +213,18 @@ impl Metrics {
             "Sum of expected counts less the mass; rounding only.",
             posterior.map_or(0.0, |p| p.expected_mass() - p.mass()),
         );
+        let histograms = [
+            ("worker_infer_seconds", "Seconds of inference of one minibatch.", &self.infer),
+            (
+                "worker_append_seconds",
+                "Seconds from the first append of an increment to the moment it is in.",
+                &self.append,
+            ),
+            ("worker_fold_seconds", "Seconds of folding one message of the journal.", &self.fold),
+        ];
+        for (name, help, histogram) in histograms {
+            histogram.render(&mut text, name, help, job);
+        }
         text
     }
 }
@@ -177,18 +234,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_metric_has_a_help_line_a_type_and_a_value() {
-        let text = Metrics::default().render("j", "w", &Replica::new());
-        let lines: Vec<&str> = text.lines().collect();
-        for three in lines.chunks(3) {
-            let name = three[2].split('{').next().unwrap();
-            assert!(
-                three[0].starts_with(&format!("# HELP {name} ")) && three[0].ends_with('.'),
-                "{}",
-                three[0]
-            );
-            assert!(three[1].starts_with(&format!("# TYPE {name} ")));
-            assert!(three[2].ends_with("{job=\"j\",worker=\"w\"} 0"), "{}", three[2]);
+    fn every_metric_has_a_help_line_a_type_and_values_without_a_name_that_changes() {
+        let metrics = Metrics::default();
+        metrics.spent(Spent::Inferring, Duration::from_millis(2));
+        metrics.spent(Spent::Inferring, Duration::from_secs(2000));
+        let text = metrics.render("j", &Replica::new(), &crate::worker::Pulse::default().seen(), true);
+        let mut described = ("", "");
+        for line in text.lines() {
+            if let Some(help) = line.strip_prefix("# HELP ") {
+                described.0 = help.split(' ').next().unwrap();
+                assert!(help.ends_with('.'), "{help}");
+            } else if let Some(kind) = line.strip_prefix("# TYPE ") {
+                described.1 = kind.strip_prefix(described.0).expect("the same name").trim();
+                assert_eq!(described.0.ends_with("_total"), described.1 == "counter", "{line}");
+            } else {
+                let (name, rest) = line.split_once('{').unwrap();
+                assert!(name.starts_with(described.0), "{line}");
+                assert!(rest.starts_with("job=\"j\"}") || rest.starts_with("job=\"j\",le=\""), "{line}");
+                assert_eq!(name == described.0, described.1 != "histogram", "{line}");
+            }
+        }
+        for line in [
+            "anabranch_worker_infer_seconds_bucket{job=\"j\",le=\"0.001\"} 0",
+            "anabranch_worker_infer_seconds_bucket{job=\"j\",le=\"0.003\"} 1",
+            "anabranch_worker_infer_seconds_bucket{job=\"j\",le=\"1000\"} 1",
+            "anabranch_worker_infer_seconds_bucket{job=\"j\",le=\"+Inf\"} 2",
+            "anabranch_worker_infer_seconds_sum{job=\"j\"} 2000.002",
+            "anabranch_worker_infer_seconds_count{job=\"j\"} 2",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
         }
     }
 }

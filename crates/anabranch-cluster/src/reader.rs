@@ -11,11 +11,12 @@ use arc_swap::ArcSwapOption;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
 use futures_util::StreamExt;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::connect::ConnectTo;
 use crate::error::{ClusterError, Doing};
 use crate::job::{Access, Job, last_sequence};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, add};
 use crate::names::JobName;
 use crate::patience::patiently;
 use crate::protocol::{Applied, Replica, ReplicaFault, Sequence};
@@ -177,6 +178,7 @@ async fn follow_once(job: &Job, central: &Central, metrics: &Metrics) -> Result<
     while let Some(message) = messages.next().await {
         let message = message.doing(doing)?;
         let Ok(info) = message.info() else { continue };
+        add(&metrics.read_bytes, message.payload.len() as u64);
         let (at, lane) = (info.stream_sequence, job.name.lane(&message.subject));
         let started = Instant::now();
         match central.read(at, lane, &message.payload) {
@@ -187,6 +189,42 @@ async fn follow_once(job: &Job, central: &Central, metrics: &Metrics) -> Result<
         }
     }
     Ok(())
+}
+
+/// A replica that goes on reading.
+pub struct Follower {
+    central: Arc<Central>,
+    reading: JoinHandle<ClusterError>,
+}
+
+impl std::fmt::Debug for Follower {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Follower").finish_non_exhaustive()
+    }
+}
+
+impl Follower {
+    /// From the newest snapshot.
+    pub async fn start(job: Job) -> Result<Self, ClusterError> {
+        let central = Central::new(patiently(|| snapshots::load(&job)).await?);
+        let ours = Arc::clone(&central);
+        let reading = tokio::spawn(async move { follow(&job, &ours, &Metrics::default()).await });
+        Ok(Self { central, reading })
+    }
+
+    /// The replica after a while. Fails where reading again does not help.
+    pub async fn after(&mut self, time: Duration) -> Result<Replica, ClusterError> {
+        match tokio::time::timeout(time, &mut self.reading).await {
+            Err(_) => Ok(self.central.replica()),
+            Ok(ended) => Err(ended.doing("reading the journal").unwrap_or_else(|error| error)),
+        }
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.reading.abort();
+    }
 }
 
 /// The replica at the end of the journal as it is now.

@@ -2,7 +2,17 @@
 
 use anabranch::batch::Batch;
 use anabranch::family::{AnyFamily, Family};
-use anabranch_io::{Input, OnBadRow, ReadOptions, Schema, open};
+use anabranch_io::{Input, Limits, OnBadRow, ReadOptions, Schema, open};
+
+/// Bytes that a message may come to once it is unpacked, and that its rows may take.
+const UNPACKED_BYTES: u64 = 64 << 20;
+/// Rows of a message, unless the job's minibatches have more.
+const MOST_ROWS: u64 = 1 << 17;
+
+/// What a message may come to in a job whose minibatches have so many rows. A few hundred kilobytes can be packed gigabytes.
+pub fn message_limits(batch_size: u32) -> Limits {
+    Limits { bytes: UNPACKED_BYTES, rows: MOST_ROWS.max(batch_size.into()) }
+}
 
 /// The rows of a minibatch as a message. Numbers travel as an npy array; a column of categories as JSON with its labels,
 /// because codes mean nothing to another process.
@@ -48,8 +58,14 @@ pub fn decode_rows(
     schema: &Schema,
     family: &AnyFamily,
     on_bad_row: OnBadRow,
+    limits: Limits,
 ) -> Result<Batch, String> {
-    let options = ReadOptions { expect: Some(schema.clone()), on_bad_row, ..ReadOptions::default() };
+    let options = ReadOptions {
+        expect: Some(schema.clone()),
+        on_bad_row,
+        limits: Some(limits),
+        ..ReadOptions::default()
+    };
     let mut source = open(&[Input::Memory(message.to_vec())], &options).map_err(|error| error.to_string())?;
     let mut values: Vec<f64> = Vec::new();
     while let Some(batch) = source.next_batch(1 << 16).map_err(|error| error.to_string())? {
@@ -74,6 +90,8 @@ mod tests {
 
     use super::*;
 
+    const LIMITS: Limits = Limits { bytes: 1 << 20, rows: 1000 };
+
     fn numbers(names: &[&str]) -> Schema {
         Schema { columns: names.iter().map(|name| Column::number(*name)).collect(), named: true }
     }
@@ -90,8 +108,8 @@ mod tests {
         assert_eq!(message.len(), 128 + 32);
         let wide = Diagonal::from_rows(&Batch::new(2, vec![-1e150, -1e150, 1e150, 1e150]).unwrap()).unwrap();
         let small = Batch::new(2, vec![0.1, -1e100, f64::MIN_POSITIVE, 3.0]).unwrap();
-        let again =
-            decode_rows(&encode_rows(&small, &schema), &schema, &wide.into(), OnBadRow::Fail).unwrap();
+        let again = decode_rows(&encode_rows(&small, &schema), &schema, &wide.into(), OnBadRow::Fail, LIMITS)
+            .unwrap();
         assert_eq!(again, small);
     }
 
@@ -105,29 +123,73 @@ mod tests {
         let other = Some(vec!["blue".to_owned(), "red".to_owned()]);
         let known = Schema { columns: vec![Column { name: "c".into(), categories: other }], named: true };
         let family = Categorical::new(vec![vec![1.0, 1.0, 1.0]]).unwrap().into();
-        let read = decode_rows(&message, &known, &family, OnBadRow::Fail).unwrap();
+        let read = decode_rows(&message, &known, &family, OnBadRow::Fail, LIMITS).unwrap();
         assert_eq!(read.values(), [0.0, 1.0]);
     }
 
     #[test]
     fn plain_json_from_anybody_is_read_by_column_names() {
         let message = b"{\"b\": 2, \"x\": 9, \"a\": 1}\n{\"a\": 3, \"b\": 4, \"x\": 0}\n";
-        let read = decode_rows(message, &numbers(&["a", "b"]), &diagonal(), OnBadRow::Fail).unwrap();
+        let read = decode_rows(message, &numbers(&["a", "b"]), &diagonal(), OnBadRow::Fail, LIMITS).unwrap();
         assert_eq!(read.values(), [1.0, 2.0, 3.0, 4.0]);
-        let read = decode_rows(b"[1, 2]", &numbers(&["a", "b"]), &diagonal(), OnBadRow::Fail).unwrap();
+        let read =
+            decode_rows(b"[1, 2]", &numbers(&["a", "b"]), &diagonal(), OnBadRow::Fail, LIMITS).unwrap();
         assert_eq!(read.values(), [1.0, 2.0]);
     }
 
     #[test]
     fn a_message_that_cannot_be_read_says_why() {
         let schema = numbers(&["a", "b"]);
-        let error = decode_rows(b"{\"a\": 1}", &schema, &diagonal(), OnBadRow::Fail).unwrap_err();
+        let error = decode_rows(b"{\"a\": 1}", &schema, &diagonal(), OnBadRow::Fail, LIMITS).unwrap_err();
         assert!(error.contains("\"b\""), "{error}");
-        assert!(decode_rows(b"", &schema, &diagonal(), OnBadRow::Fail).is_err());
-        assert!(decode_rows(&[0xff; 40], &schema, &diagonal(), OnBadRow::Fail).is_err());
+        assert!(decode_rows(b"", &schema, &diagonal(), OnBadRow::Fail, LIMITS).is_err());
+        assert!(decode_rows(&[0xff; 40], &schema, &diagonal(), OnBadRow::Fail, LIMITS).is_err());
         let bits: AnyFamily = Bernoulli::new(vec![1.0; 2], vec![1.0; 2]).unwrap().into();
-        let error = decode_rows(b"[1, 7]", &schema, &bits, OnBadRow::Fail).unwrap_err();
+        let error = decode_rows(b"[1, 7]", &schema, &bits, OnBadRow::Fail, LIMITS).unwrap_err();
         assert!(error.starts_with("column \"b\": 7 is not"), "{error}");
-        assert_eq!(decode_rows(b"[1, 7]\n[1, 0]", &schema, &bits, OnBadRow::Skip).unwrap().n_rows(), 1);
+        assert_eq!(
+            decode_rows(b"[1, 7]\n[1, 0]", &schema, &bits, OnBadRow::Skip, LIMITS).unwrap().n_rows(),
+            1
+        );
+    }
+
+    /// A small message that is a large one inside.
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        use std::io::Write;
+        let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        writer.write_all(bytes).unwrap();
+        writer.finish().unwrap()
+    }
+
+    #[test]
+    fn a_message_that_unpacks_beyond_its_limits_is_refused() {
+        let schema = numbers(&["a", "b"]);
+        let refusal = |message: &[u8], on_bad_row, limits: Limits| {
+            decode_rows(message, &schema, &diagonal(), on_bad_row, limits).unwrap_err()
+        };
+        let zeros = |rows: usize| encode_rows(&Batch::new(2, vec![0.0; 2 * rows]).unwrap(), &schema);
+        let rows = "it has more than 1000 rows";
+        for message in
+            [b"[1, 2]\n".repeat(1001), zeros(1001), [b"a,b\n".to_vec(), b"1,2\n".repeat(1001)].concat()]
+        {
+            for packed in [message.clone(), gzip(&message), zstd::encode_all(&message[..], 3).unwrap()] {
+                let error = refusal(&packed, OnBadRow::Fail, LIMITS);
+                assert!(error.contains(rows), "{error}");
+            }
+        }
+        // Bad rows are rows, and rows of numbers take bytes however they came.
+        assert!(refusal(&b"[1, null]\n".repeat(1001), OnBadRow::Skip, LIMITS).contains(rows));
+        let narrow = Limits { bytes: 160, rows: 1000 };
+        assert!(
+            refusal(&b"[1, 2]\n".repeat(11), OnBadRow::Fail, narrow).contains("it has more than 10 rows")
+        );
+        // What is not rows at all: blank lines, one long cell.
+        for message in [b"\n".repeat(2 << 20), [b"[1, ".to_vec(), b" ".repeat(2 << 20)].concat()] {
+            let error = refusal(&gzip(&message), OnBadRow::Skip, LIMITS);
+            assert!(error.contains("what it unpacks to takes more than 1048576 bytes"), "{error}");
+        }
+        let within = decode_rows(&gzip(&zeros(1000)), &schema, &diagonal(), OnBadRow::Fail, LIMITS).unwrap();
+        assert_eq!(within.n_rows(), 1000);
+        assert!(refusal(b"PAR1 and whatever", OnBadRow::Fail, LIMITS).contains("not read from strangers"));
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{ClusterError, Doing};
 use crate::job::Job;
 use crate::names::count_of_source;
+use crate::operate::is_paused;
 use crate::patience::patiently;
 use crate::reader::fetch_replica;
 use crate::snapshots;
@@ -59,6 +60,8 @@ pub struct Status {
     pub set_aside: u64,
     /// True when all that was submitted is in, and the model was finished.
     pub finished: bool,
+    /// True when workers take no minibatches.
+    pub paused: bool,
     /// Rows in the posterior.
     pub mass: f64,
     pub components: u64,
@@ -110,6 +113,7 @@ async fn look(job: &Job) -> Result<Status, ClusterError> {
         absorbed: replica.absorbed(),
         set_aside: replica.aside().len(),
         finished: replica.is_finished(),
+        paused: is_paused(job).await?,
         mass: replica.posterior().map_or(0.0, |posterior| posterior.mass()),
         components: replica.posterior().map_or(0, |posterior| posterior.components().len() as u64),
         conflicts: replica.tally().superseded,

@@ -31,6 +31,56 @@ pub struct SourceState {
     pub rows: u64,
     /// True when there are no more.
     pub finished: bool,
+    /// What tells these rows from others, in this order; not known of sources that an older program submitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<u64>,
+    /// The same of the first minibatch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<u64>,
+}
+
+/// Tells rows from others.
+#[derive(Clone, Copy, Debug)]
+pub struct Digest(u64);
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Digest {
+    /// One more row.
+    pub fn add(&mut self, row: &[f64]) {
+        for value in row {
+            self.0 = (self.0 ^ value.to_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            self.0 ^= self.0 >> 32;
+        }
+    }
+
+    /// Of all rows so far.
+    pub fn value(self) -> u64 {
+        self.0
+    }
+}
+
+/// The number of a source, which it gets when its name is seen first.
+pub(crate) async fn register(job: &Job, name: &str) -> Result<u64, ClusterError> {
+    let key = source_key(name);
+    let doing = "registering the source";
+    let number = match job.settings.create(&key, Bytes::copy_from_slice(name.as_bytes())).await {
+        Ok(revision) => revision,
+        Err(_) => {
+            let entry = job.settings.entry(&key).await.doing(doing)?;
+            entry
+                .ok_or_else(|| ClusterError::Server { doing, reason: "it was not accepted".into() })?
+                .revision
+        }
+    };
+    match number < MAX_SOURCES {
+        true => Ok(number),
+        false => Err(ClusterError::Damaged("the job has too many sources".into())),
+    }
 }
 
 /// The key under which a source is registered. The number of a source is the revision of that entry: the server gives
@@ -70,13 +120,24 @@ async fn read_state(job: &Job, number: u64) -> Result<Option<SourceState>, Clust
     bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(damaged)).transpose()
 }
 
+/// A minibatch that the server has not acknowledged yet.
+#[derive(Debug)]
+struct UnderWay {
+    number: u64,
+    rows: u64,
+    /// Of all rows up to and with these.
+    digest: Digest,
+    message: Bytes,
+    answer: Option<PublishAckFuture>,
+}
+
 /// A source that is being published.
 #[derive(Debug)]
 pub struct Submission<'a> {
     job: &'a Job,
     number: u64,
     state: SourceState,
-    under_way: VecDeque<(u64, u64, Bytes, Option<PublishAckFuture>)>,
+    under_way: VecDeque<UnderWay>,
     noted: u64,
     waits: u64,
 }
@@ -84,20 +145,7 @@ pub struct Submission<'a> {
 impl<'a> Submission<'a> {
     /// Starts a source, or takes it up where its last submitter left it.
     pub async fn start(job: &'a Job, name: &str) -> Result<Self, ClusterError> {
-        let key = source_key(name);
-        let doing = "registering the source";
-        let number = match job.settings.create(&key, Bytes::copy_from_slice(name.as_bytes())).await {
-            Ok(revision) => revision,
-            Err(_) => {
-                let entry = job.settings.entry(&key).await.doing(doing)?;
-                entry
-                    .ok_or_else(|| ClusterError::Server { doing, reason: "it was not accepted".into() })?
-                    .revision
-            }
-        };
-        if number >= MAX_SOURCES {
-            return Err(ClusterError::Damaged("the job has too many sources".into()));
-        }
+        let number = register(job, name).await?;
         let new = SourceState { name: name.to_owned(), ..SourceState::default() };
         let known = read_state(job, number).await?;
         let first = known.is_none();
@@ -108,6 +156,17 @@ impl<'a> Submission<'a> {
             submission.note().await?;
         }
         Ok(submission)
+    }
+
+    /// The source that begins with these rows, where there is one: the same rows under another name.
+    pub async fn beginning_with(job: &Job, head: Digest) -> Result<Option<String>, ClusterError> {
+        let found = sources(job).await?.into_iter().find(|(_, state)| state.head == Some(head.value()));
+        Ok(found.map(|(_, state)| state.name))
+    }
+
+    /// True when the source was never submitted.
+    pub async fn is_new(job: &Job, name: &str) -> Result<bool, ClusterError> {
+        Ok(!sources(job).await?.iter().any(|(_, state)| state.name == name))
     }
 
     /// Where the source stands: minibatches before `published` need not be sent again.
@@ -125,16 +184,21 @@ impl<'a> Submission<'a> {
         self.waits
     }
 
-    /// Publishes the next minibatch, of this many rows. Waits while the server has no room.
-    pub async fn publish(&mut self, message: Vec<u8>, rows: u64) -> Result<(), ClusterError> {
+    /// Publishes the next minibatch, of this many rows; the digest is that of all rows up to its end. Waits while the server has no room.
+    pub async fn publish(&mut self, message: Vec<u8>, rows: u64, digest: Digest) -> Result<(), ClusterError> {
         let limit = self.job.message_limit();
         if message.len() > limit {
             return Err(ClusterError::TooLarge { bytes: message.len(), limit });
         }
+        if self.state.finished {
+            // It has grown: whoever waits for it waits for the new rows too.
+            self.state.finished = false;
+            self.note().await?;
+        }
         let number = self.state.published + self.under_way.len() as u64;
         let message = Bytes::from(message);
         let answer = self.send(number, &message).await;
-        self.under_way.push_back((number, rows, message, answer));
+        self.under_way.push_back(UnderWay { number, rows, digest, message, answer });
         while self.under_way.len() >= WINDOW {
             self.settle_one().await?;
         }
@@ -154,7 +218,9 @@ impl<'a> Submission<'a> {
 
     /// Waits until the oldest publish is acknowledged, and sends it again for as long as it is not.
     async fn settle_one(&mut self) -> Result<(), ClusterError> {
-        let Some((number, rows, message, mut answer)) = self.under_way.pop_front() else { return Ok(()) };
+        let Some(UnderWay { number, rows, digest, message, mut answer }) = self.under_way.pop_front() else {
+            return Ok(());
+        };
         let mut pause = Duration::from_millis(50);
         loop {
             let outcome = match answer.take() {
@@ -173,6 +239,8 @@ impl<'a> Submission<'a> {
         }
         self.state.published += 1;
         self.state.rows += rows;
+        self.state.digest = Some(digest.value());
+        self.state.head = self.state.head.or(self.state.digest.filter(|_| self.state.published == 1));
         Ok(())
     }
 
@@ -195,17 +263,23 @@ impl<'a> Submission<'a> {
 
     /// Waits for all that is under way, and writes down where the source stands.
     pub async fn pause(&mut self) -> Result<&SourceState, ClusterError> {
-        while !self.under_way.is_empty() {
-            self.settle_one().await?;
-        }
+        self.settle().await?;
         self.note().await?;
         Ok(&self.state)
     }
 
+    async fn settle(&mut self) -> Result<(), ClusterError> {
+        while !self.under_way.is_empty() {
+            self.settle_one().await?;
+        }
+        Ok(())
+    }
+
     /// The same, and there are no more rows.
     pub async fn finish(mut self) -> Result<SourceState, ClusterError> {
+        self.settle().await?;
         self.state.finished = true;
-        self.pause().await?;
+        self.note().await?;
         Ok(self.state)
     }
 }

@@ -1,4 +1,5 @@
-//! The endpoint of a worker: `/health` and `/metrics`, nothing else. Loopback unless told, and beyond it only with a token.
+//! The endpoint of a worker: `/health`, `/health/live`, `/health/ready` and `/metrics`, nothing else. Loopback unless told, and beyond it
+//! only with a token. A second one has the two that a probe asks for, and no token.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +15,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the endpoint shows.
 pub(crate) trait Page: Send + Sync + 'static {
-    /// Whether the worker is well, and in which words (JSON).
+    /// Whether the worker runs at all, and in which words (JSON).
+    fn live(&self) -> (bool, String);
+    /// Whether rows that wait move.
+    fn ready(&self) -> (bool, String);
+    /// The same, with where the worker stands.
     fn health(&self) -> (bool, String);
     /// The metrics.
     fn metrics(&self) -> String;
@@ -27,27 +32,40 @@ pub(crate) async fn listen(address: SocketAddr, token: Option<&str>) -> Result<T
             "--listen {address} is open to other machines and needs a token"
         )));
     }
-    TcpListener::bind(address)
-        .await
-        .map_err(|error| ClusterError::Listen(format!("--listen {address}: {error}")))
+    bind(address, "--listen").await
+}
+
+/// Opens an address that a flag gave.
+pub(crate) async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, ClusterError> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|error| ClusterError::Listen(format!("{flag} {address}: {error}")))
+}
+
+/// What is behind an address.
+#[derive(Clone, Debug)]
+pub(crate) enum Door {
+    /// Everything, for those who show the token.
+    All(Option<String>),
+    /// What a probe asks for, for anybody.
+    Health,
 }
 
 /// Answers requests for ever.
-pub(crate) async fn serve(listener: TcpListener, token: Option<String>, page: Arc<dyn Page>) {
+pub(crate) async fn serve(listener: TcpListener, door: Door, page: Arc<dyn Page>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let (token, page) = (token.clone(), Arc::clone(&page));
+        let (door, page) = (door.clone(), Arc::clone(&page));
         tokio::spawn(async move {
             // A visitor who is slow or gone is no concern of ours.
-            let _ = tokio::time::timeout(PATIENCE, answer(stream, token.as_deref(), &*page)).await;
+            let _ = tokio::time::timeout(PATIENCE, answer(stream, &door, &*page)).await;
         });
     }
 }
 
-async fn answer(mut stream: TcpStream, token: Option<&str>, page: &dyn Page) -> std::io::Result<()> {
+async fn answer(mut stream: TcpStream, door: &Door, page: &dyn Page) -> std::io::Result<()> {
     let mut head = Vec::new();
     while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < LONGEST_HEAD {
         let mut piece = [0; 1024];
@@ -56,7 +74,7 @@ async fn answer(mut stream: TcpStream, token: Option<&str>, page: &dyn Page) -> 
             n => head.extend_from_slice(&piece[..n]),
         }
     }
-    let (status, kind, body) = respond(&String::from_utf8_lossy(&head), token, page);
+    let (status, kind, body) = respond(&String::from_utf8_lossy(&head), door, page);
     let response = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
@@ -65,12 +83,12 @@ async fn answer(mut stream: TcpStream, token: Option<&str>, page: &dyn Page) -> 
     stream.shutdown().await
 }
 
-fn respond(head: &str, token: Option<&str>, page: &dyn Page) -> (&'static str, &'static str, String) {
+fn respond(head: &str, door: &Door, page: &dyn Page) -> (&'static str, &'static str, String) {
     let text = |status, body: &str| (status, "text/plain; charset=utf-8", format!("{body}\n"));
     let mut lines = head.lines();
     let mut request = lines.next().unwrap_or("").split(' ');
     let (method, path) = (request.next().unwrap_or(""), request.next().unwrap_or(""));
-    if let Some(token) = token {
+    if let Door::All(Some(token)) = door {
         let given = lines.find_map(|line| {
             let (name, value) = line.split_once(':')?;
             name.eq_ignore_ascii_case("authorization").then(|| value.trim().strip_prefix("Bearer "))?
@@ -79,13 +97,17 @@ fn respond(head: &str, token: Option<&str>, page: &dyn Page) -> (&'static str, &
             return text("401 Unauthorized", "send `Authorization: Bearer TOKEN`");
         }
     }
-    match (method, path.split('?').next().unwrap_or("")) {
-        ("GET", "/health") => {
-            let (well, body) = page.health();
-            (if well { "200 OK" } else { "503 Service Unavailable" }, "application/json", format!("{body}\n"))
-        }
-        ("GET", "/metrics") => ("200 OK", "text/plain; version=0.0.4; charset=utf-8", page.metrics()),
-        ("GET", _) => text("404 Not Found", "there are /health and /metrics"),
+    let health = |(well, body): (bool, String)| {
+        let status = if well { "200 OK" } else { "503 Service Unavailable" };
+        (status, "application/json", format!("{body}\n"))
+    };
+    match (method, path.split('?').next().unwrap_or(""), door) {
+        ("GET", "/health/live", _) => health(page.live()),
+        ("GET", "/health/ready", _) => health(page.ready()),
+        ("GET", _, Door::Health) => text("404 Not Found", "there are /health/live and /health/ready"),
+        ("GET", "/health", _) => health(page.health()),
+        ("GET", "/metrics", _) => ("200 OK", "text/plain; version=0.0.4; charset=utf-8", page.metrics()),
+        ("GET", ..) => text("404 Not Found", "there are /health, /health/live, /health/ready and /metrics"),
         _ => text("405 Method Not Allowed", "only GET"),
     }
 }
@@ -102,6 +124,14 @@ mod tests {
     struct Fixed(bool);
 
     impl Page for Fixed {
+        fn live(&self) -> (bool, String) {
+            (true, "{}".into())
+        }
+
+        fn ready(&self) -> (bool, String) {
+            self.health()
+        }
+
         fn health(&self) -> (bool, String) {
             (self.0, "{}".into())
         }
@@ -113,18 +143,32 @@ mod tests {
 
     #[test]
     fn health_and_metrics_are_all_there_is() {
-        let status = |head: &str| respond(head, None, &Fixed(true)).0;
+        let open = Door::All(None);
+        let status = |head: &str| respond(head, &open, &Fixed(true)).0;
         assert_eq!(status("GET /health HTTP/1.1\r\n\r\n"), "200 OK");
         assert_eq!(status("GET /metrics?x HTTP/1.1\r\n\r\n"), "200 OK");
         assert_eq!(status("GET / HTTP/1.1\r\n\r\n"), "404 Not Found");
         assert_eq!(status("POST /health HTTP/1.1\r\n\r\n"), "405 Method Not Allowed");
         assert_eq!(status(""), "405 Method Not Allowed");
-        assert_eq!(respond("GET /health HTTP/1.1\r\n", None, &Fixed(false)).0, "503 Service Unavailable");
+        let unwell = |head: &str| respond(head, &open, &Fixed(false)).0;
+        assert_eq!(unwell("GET /health HTTP/1.1\r\n"), "503 Service Unavailable");
+        assert_eq!(unwell("GET /health/ready HTTP/1.1\r\n"), "503 Service Unavailable");
+        assert_eq!(unwell("GET /health/live HTTP/1.1\r\n"), "200 OK");
+    }
+
+    #[test]
+    fn a_door_for_probes_shows_nothing_else() {
+        let status = |head: &str| respond(head, &Door::Health, &Fixed(true)).0;
+        assert_eq!(status("GET /health/ready HTTP/1.1\r\n\r\n"), "200 OK");
+        assert_eq!(status("GET /health/live HTTP/1.1\r\n\r\n"), "200 OK");
+        assert_eq!(status("GET /health HTTP/1.1\r\n\r\n"), "404 Not Found");
+        assert_eq!(status("GET /metrics HTTP/1.1\r\n\r\n"), "404 Not Found");
     }
 
     #[test]
     fn a_token_is_asked_for_everywhere() {
-        let status = |head: &str| respond(head, Some("secret"), &Fixed(true)).0;
+        let door = Door::All(Some("secret".into()));
+        let status = |head: &str| respond(head, &door, &Fixed(true)).0;
         assert_eq!(status("GET /health HTTP/1.1\r\n\r\n"), "401 Unauthorized");
         assert_eq!(status("GET /health HTTP/1.1\r\nAuthorization: Bearer secreT\r\n"), "401 Unauthorized");
         assert_eq!(status("GET /health HTTP/1.1\r\nauthorization: Bearer secret\r\n"), "200 OK");

@@ -5,7 +5,7 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::input::was_told_to_end;
+use crate::input::{burst, was_told_to_end};
 use crate::options::Format;
 use crate::schema::MAX_CATEGORIES;
 
@@ -296,6 +296,14 @@ pub enum ReadError {
         /// The most bytes that it may take.
         limit: u64,
     },
+    /// The input has more rows than it may.
+    #[error("{file}: it has more than {rows} rows")]
+    TooManyRows {
+        /// The file.
+        file: String,
+        /// The most rows that it may have.
+        rows: u64,
+    },
     /// A run is to go on from a checkpoint, with another input.
     #[error("{file}: its rows are not those of {then}, which the checkpoint has learned from")]
     OtherInput {
@@ -372,6 +380,9 @@ impl ReadError {
     }
 
     pub(crate) fn io(file: &str, error: io::Error) -> Self {
+        if let Some(limit) = burst(&error) {
+            return Self::too_large(file, "what it unpacks to", limit);
+        }
         let file = file.to_owned();
         match error.kind() {
             _ if was_told_to_end(&error) => Self::Stopped { file, within_record: false },
@@ -426,6 +437,7 @@ impl ReadError {
                 "pass the same input as before, new rows behind it, or start anew without --resume"
             }
             Self::TooLarge { .. } => "allow more with --max-memory, or write the file in smaller pieces",
+            Self::TooManyRows { .. } => "send them in several pieces",
             Self::LearnedBefore { .. } => "each row counts once: give the new rows alone",
             Self::GrownWithin { .. } => "give the new rows as another file, behind the others",
             Self::Stopped { .. } => return None,

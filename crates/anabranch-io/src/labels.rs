@@ -24,9 +24,9 @@ pub fn read_labels(path: &Path) -> Result<Vec<i64>, ReadError> {
     let file = source.label();
     // A label may have spaces in it.
     let whole_lines = ReadOptions { delimiter: Some(b','), ..Default::default() };
-    let opened = match input::open(&source, None, None, None) {
+    let opened = match input::open(&source, None, None, None, None) {
         // Nothing but text comes without an extension.
-        Err(ReadError::UnknownExtension { .. }) => input::open(&source, Some(Format::Csv), None, None),
+        Err(ReadError::UnknownExtension { .. }) => input::open(&source, Some(Format::Csv), None, None, None),
         opened => opened,
     };
     let labels = match opened? {

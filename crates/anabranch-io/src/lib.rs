@@ -32,6 +32,7 @@ pub mod labels;
 pub mod model;
 mod options;
 pub mod output;
+pub mod printable;
 mod rows;
 mod schema;
 mod sealed;
@@ -45,7 +46,7 @@ pub mod words;
 
 pub use error::{BadCell, ColumnRef, ReadError};
 pub use kept::{Cells, Keep, KeptColumn, Rows};
-pub use options::{ALL_COLUMNS, Format, Input, MAX_MEMORY, OnBadRow, OnMissing, ReadOptions};
+pub use options::{ALL_COLUMNS, Format, Input, Limits, MAX_MEMORY, OnBadRow, OnMissing, ReadOptions};
 pub use schema::{Column, MAX_CATEGORIES, OTHER, Schema};
 pub use seen::{Cut, InputRead, ReadLog, Reading, Seen};
 pub use source::{Source, open};

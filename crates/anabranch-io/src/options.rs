@@ -161,6 +161,25 @@ pub struct ReadOptions {
     pub interrupted: Option<fn() -> bool>,
     /// Bytes that one piece of an input may take, such as a batch of Arrow or an archive; otherwise [`MAX_MEMORY`].
     pub max_memory: Option<u64>,
+    /// What all of it may come to, for bytes of somebody whom nobody knows. Such inputs are not read as Parquet, whose pages say
+    /// too late how large they are.
+    pub limits: Option<Limits>,
+}
+
+/// What an input may come to once it is unpacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes: unpacked, and as rows of numbers.
+    pub bytes: u64,
+    /// Rows, bad ones included.
+    pub rows: u64,
+}
+
+impl Limits {
+    /// Rows of so many columns.
+    pub(crate) fn rows_of(self, dimensions: usize) -> u64 {
+        self.rows.min(self.bytes / (size_of::<f64>() * dimensions.max(1)) as u64)
+    }
 }
 
 /// Bytes that one piece of an input may take unless told, and bytes that a stream may take on disk where any place of it is

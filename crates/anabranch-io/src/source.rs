@@ -6,9 +6,9 @@ use anabranch::batch::Batch;
 
 use crate::error::ReadError;
 use crate::format::{self, Pick, Reader, Role};
-use crate::input;
+use crate::input::{self, Opened};
 use crate::kept::{Keep, KeptColumn, Rows};
-use crate::options::{Input, MAX_MEMORY, ReadOptions};
+use crate::options::{Format, Input, MAX_MEMORY, ReadOptions};
 use crate::rows::{Categories, Sink};
 use crate::schema::Schema;
 use crate::seen::{HEAD_ROWS, ReadLog};
@@ -236,6 +236,11 @@ impl Joined {
             let before = self.sink.rows();
             // In pieces, so that memory is looked at before it is gone.
             let piece = target.min(before + self.sink.rows_of(PIECE_BYTES));
+            let allowed = self.options.limits.map(|limits| limits.rows_of(self.sink.schema().dimensions()));
+            let left = allowed.map(|rows| rows.saturating_sub(self.good_rows + self.sink.skipped()));
+            // One more than may be there tells that there are more.
+            let piece =
+                left.map_or(piece, |left| piece.min(left.saturating_add(1).try_into().unwrap_or(usize::MAX)));
             let read = reader.read(piece, &mut self.sink);
             self.log.read(self.ended, self.sink.finished(before))?;
             match read {
@@ -245,6 +250,10 @@ impl Joined {
                     break;
                 }
                 read => read?,
+            }
+            let seen = self.good_rows + self.sink.skipped() + self.sink.rows() as u64;
+            if let Some(rows) = allowed.filter(|rows| seen > *rows) {
+                return Err(ReadError::TooManyRows { file: self.first.clone(), rows });
             }
             let limit = self.options.max_memory.unwrap_or(MAX_MEMORY);
             if self.sink.bytes() > limit {
@@ -399,7 +408,18 @@ impl Source for Joined {
 }
 
 fn open_reader(input: &Input, options: &ReadOptions) -> Result<Option<Box<dyn Reader>>, ReadError> {
-    match input::open(input, options.format, options.interrupted, options.max_memory)? {
+    let (piece, all) = match options.limits {
+        Some(limits) => (Some(limits.bytes), Some(limits.bytes)),
+        None => (options.max_memory, None),
+    };
+    match input::open(input, options.format, options.interrupted, piece, all)? {
+        Some(Opened { name, format: Format::Parquet, .. }) if options.limits.is_some() => {
+            Err(ReadError::damaged(
+                &name,
+                Format::Parquet,
+                "it is not read from strangers; Arrow, npy and JSON lines are",
+            ))
+        }
         Some(opened) => format::reader(opened, options),
         None => Ok(None),
     }

@@ -138,6 +138,12 @@ pub struct WorkerArgs {
     /// Address of `/health` and `/metrics`; beyond loopback ANABRANCH_TOKEN must hold what visitors have to show
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub listen: std::net::SocketAddr,
+    /// Address of `/health/live` and `/health/ready` alone, without a token: for probes
+    #[arg(long, value_name = "ADDRESS")]
+    pub health_listen: Option<std::net::SocketAddr>,
+    /// Not ready when rows wait and nothing has moved for this long
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
+    pub stalled_after: u64,
     /// Wait for the job to be created instead of failing
     #[arg(long)]
     pub wait: bool,
@@ -161,10 +167,99 @@ pub struct PullArgs {
     /// Wait until every minibatch of the finished sources is in, and the workers have finished the model
     #[arg(long)]
     pub wait: bool,
+    /// Go on: write the model again whenever it has changed, until asked to stop
+    #[arg(long, conflicts_with_all = ["wait", "finish"])]
+    pub follow: bool,
+    /// --follow: look this often
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub every: u64,
     /// Finish the model that is written as `fit` does at its end: prior, first rows, merges. The job is left alone
     #[arg(long)]
     pub finish: bool,
     /// Print what it holds as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `anabranch jobs`
+#[derive(Args, Debug)]
+pub struct JobsArgs {
+    /// NATS server, or several separated by commas [default: $ANABRANCH_NATS, then nats://127.0.0.1:4222]
+    #[arg(long, value_name = "URL")]
+    pub to: Option<String>,
+    /// Login.
+    #[command(flatten)]
+    pub login: LoginArgs,
+    /// Print the list as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `anabranch delete`
+#[derive(Args, Debug)]
+pub struct DeleteArgs {
+    /// Cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// Yes, with its queue, journal and model
+    #[arg(long)]
+    pub yes: bool,
+}
+
+/// `anabranch pause` and `anabranch resume`
+#[derive(Args, Debug)]
+pub struct PauseArgs {
+    /// Cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+}
+
+/// What to do with minibatches that were set aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum DeadAction {
+    /// All of them, with the reasons
+    List,
+    /// The rows of one, as they came
+    Show,
+    /// Publish them again
+    Requeue,
+    /// Forget them
+    Drop,
+}
+
+/// `anabranch dead`
+#[derive(Args, Debug)]
+pub struct DeadArgs {
+    /// What to do
+    #[arg(value_name = "ACTION", default_value = "list")]
+    pub action: DeadAction,
+    /// Numbers from the list
+    #[arg(value_name = "NUMBER")]
+    pub numbers: Vec<u64>,
+    /// Cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// requeue, drop: all there are
+    #[arg(long, conflicts_with = "numbers")]
+    pub all: bool,
+    /// requeue: these rows instead of those of the one number
+    #[arg(long, value_name = "FILE", conflicts_with = "all")]
+    pub with: Option<PathBuf>,
+    /// list: print it as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `anabranch watch`
+#[derive(Args, Debug)]
+pub struct WatchArgs {
+    /// Cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// Look this often
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub every: u64,
+    /// Print every look as one line of JSON
     #[arg(long)]
     pub json: bool,
 }

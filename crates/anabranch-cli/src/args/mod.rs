@@ -14,7 +14,10 @@ mod predict;
 
 use clap::{Parser, Subcommand};
 
-pub use cluster::{ClusterArgs, LoginArgs, PullArgs, StatusArgs, StreamArgs, SubmitArgs, WorkerArgs};
+pub use cluster::{
+    ClusterArgs, DeadAction, DeadArgs, DeleteArgs, JobsArgs, LoginArgs, PauseArgs, PullArgs, StatusArgs,
+    StreamArgs, SubmitArgs, WatchArgs, WorkerArgs,
+};
 pub use clusters::ClustersArgs;
 pub use engine::{Algorithm, BoundKind, EngineArgs, OnOff, PrecisionKind, RivalArgs, ScheduleKind};
 pub use every::{Every, Span};
@@ -71,4 +74,16 @@ pub enum Command {
     Pull(PullArgs),
     /// Show how a cluster's job stands
     Status(StatusArgs),
+    /// Show how a cluster's job goes on, again and again
+    Watch(WatchArgs),
+    /// List the jobs of a cluster
+    Jobs(JobsArgs),
+    /// Let the workers of a cluster's job rest
+    Pause(PauseArgs),
+    /// Let them go on
+    Resume(PauseArgs),
+    /// List, show, publish again or forget minibatches that were set aside
+    Dead(DeadArgs),
+    /// Remove a job from a cluster, with everything in it
+    Delete(DeleteArgs),
 }

@@ -35,7 +35,7 @@ pub fn run(
 ) -> Result<Finished, Failure> {
     stop::listen();
     let watch = Stopwatch::start();
-    let to = connect_to(Some(url), &args.login, "fit");
+    let to = connect_to(Some(url), &args.login, "fit")?;
     let own = format!("fit-{}-{}", std::process::id(), (watch_nanos() % 1_000_000_007));
     let name = args
         .job
@@ -58,6 +58,8 @@ pub fn run(
             founder: Arc::new(FirstModel::new(job.spec(), threads)?),
             listen: None,
             token: None,
+            health: None,
+            stalled_after: Duration::MAX,
             stopped: Arc::new(stop::asked),
             until: Box::new(move |_| seen.load(Ordering::Relaxed)),
             say: say(quiet),
@@ -67,7 +69,7 @@ pub fn run(
         while published.is_ok()
             && !stop::asked()
             && !working.is_finished()
-            && !is_settled(&job, &source_name).await?
+            && !is_settled(&job, published.as_ref().map_or("", |published| &published.state.name)).await?
         {
             tokio::time::sleep(LOOK_AGAIN).await;
         }

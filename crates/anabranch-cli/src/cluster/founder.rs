@@ -7,9 +7,9 @@ use anabranch::central::{BatchId, BatchSet, Central, Fold, Memory};
 use anabranch::engine::{self, BatchSource, Config};
 use anabranch::infer::{PriorChoice, Settings};
 use anabranch::process::AnyProcess;
-use anabranch_cluster::{Founder, Founding, JobSpec};
+use anabranch_cluster::{Founder, Founding, JobSpec, message_limits};
 use anabranch_io::model::{Model, Provenance};
-use anabranch_io::{Column, Input, ReadOptions, Schema, Source, open};
+use anabranch_io::{Column, Input, Limits, ReadOptions, Schema, Source, open};
 
 use super::{prior_args, process};
 use crate::args::PriorArgs;
@@ -56,7 +56,10 @@ impl FirstModel {
     /// The rows of messages, joined, and how they were read.
     fn read(&self, messages: Vec<Vec<u8>>) -> Result<(Batch, Box<dyn Source>), Failure> {
         let inputs: Vec<Input> = messages.into_iter().map(Input::Memory).collect();
-        let mut source = open(&inputs, &self.options)?;
+        let Limits { bytes, rows } = message_limits(self.spec.batch_size);
+        let n = inputs.len() as u64;
+        let limits = Some(Limits { bytes: bytes * n, rows: rows * n });
+        let mut source = open(&inputs, &ReadOptions { limits, ..self.options.clone() })?;
         let names = source.schema().names().map(str::to_owned).collect();
         let domain = self.family.domain(source.schema())?;
         let mut filter = DomainFilter::new(&[QUEUE.to_owned()], Some(domain), names, self.spec.on_bad_row);

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anabranch_cluster::{Access, Job, SourceStatus, Status, fetch_replica, finish, status};
+use anabranch_cluster::{Access, Follower, Job, SourceStatus, Status, fetch_replica, finish, status};
 use anabranch_io::model::Model;
 use serde::Serialize;
 
@@ -17,10 +17,15 @@ use crate::stop;
 
 /// How often `--wait` looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// How often --follow looks at the wish to stop.
+const GLANCE: Duration = Duration::from_millis(250);
 
 /// Runs the command.
 pub fn command(args: &PullArgs) -> Result<(), Failure> {
     stop::listen();
+    if args.follow {
+        return follow(args);
+    }
     let model = pull(args, &stop::asked)?;
     print(args, &model)
 }
@@ -44,6 +49,32 @@ pub fn pull(args: &PullArgs, stopped: &dyn Fn() -> bool) -> Result<Model, Failur
     })?;
     model.save(&args.out)?;
     Ok(model)
+}
+
+/// Writes the model whenever it has changed.
+fn follow(args: &PullArgs) -> Result<(), Failure> {
+    let (to, name) = target(&args.cluster, "pull")?;
+    runtime()?.block_on(async {
+        let mut follower = Follower::start(Job::open(&to, &name, Access::Open).await?).await?;
+        let (mut written, mut last) = (None, Instant::now());
+        while !stop::asked() {
+            let replica = follower.after(GLANCE).await?;
+            // The first one as soon as it is there.
+            if written.is_some() && last.elapsed() < Duration::from_secs(args.every) {
+                continue;
+            }
+            let print_of = replica.fingerprint();
+            if written == Some(print_of) {
+                continue;
+            }
+            if let Some(model) = replica.model() {
+                model.save(&args.out)?;
+                (written, last) = (Some(print_of), Instant::now());
+                print(args, &model)?;
+            }
+        }
+        Ok(())
+    })
 }
 
 /// Until every finished source is settled, and a worker has finished the model, while there is one.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anabranch_cluster::{Access, ClusterError, Job, Report, WorkerConfig, work};
 
 use super::founder::FirstModel;
-use super::{Stopped, runtime, say, target};
+use super::{Stopped, runtime, say, secret, target};
 use crate::args::WorkerArgs;
 use crate::failure::Failure;
 use crate::picture::counted;
@@ -29,6 +29,7 @@ pub fn command(args: &WorkerArgs) -> Result<(), Failure> {
 /// Works until asked to stop.
 pub fn run(args: &WorkerArgs, stopped: Stopped) -> Result<Report, Failure> {
     let (to, name) = target(&args.cluster, "worker")?;
+    let token = secret(TOKEN_VARIABLE)?;
     runtime()?.block_on(async {
         let job = loop {
             match Job::open(&to, &name, Access::Open).await {
@@ -44,7 +45,9 @@ pub fn run(args: &WorkerArgs, stopped: Stopped) -> Result<Report, Failure> {
             threads,
             founder: Arc::new(FirstModel::new(job.spec(), threads)?),
             listen: Some(args.listen),
-            token: std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty()),
+            token: token.clone(),
+            health: args.health_listen,
+            stalled_after: Duration::from_secs(args.stalled_after),
             stopped,
             until: Box::new(|_| false),
             say: say(args.quiet),

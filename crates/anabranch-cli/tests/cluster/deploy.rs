@@ -4,14 +4,16 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::logins::works;
-use crate::server::{Server, Version, binary};
-use crate::support::{Place, anabranch};
+use crate::server::{Server, Version, binary, wait_until};
+use crate::support::{Place, Worker, anabranch};
+use crate::wire::Wire;
 
-fn deploy(name: &str) -> String {
-    let root =
-        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/anabranch-cli is two below");
-    std::fs::read_to_string(root.join("deploy").join(name)).expect("a file of the repository")
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/anabranch-cli is two below")
+}
+
+pub fn deploy(name: &str) -> String {
+    std::fs::read_to_string(root().join("deploy").join(name)).expect("a file of the repository")
 }
 
 /// The block behind a line, without its indentation: the lines that are indented further than it.
@@ -29,7 +31,8 @@ fn block(text: &str, head: &str) -> String {
 fn is_taken(server: &Path, config: &PathBuf) {
     let mut command = Command::new(server);
     command.arg("-t").arg("-c").arg(config);
-    command.envs([("SERVER_NAME", "n0"), ("POD_NAME", "n0"), ("ANABRANCH_PASSWORD", "secret")]);
+    command.envs([("SERVER_NAME", "n0"), ("POD_NAME", "n0")]);
+    command.envs(ROLES.map(|role| (format!("{}_PASSWORD", role.to_uppercase()), "secret")));
     let output = command.output().expect("the server starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
@@ -46,13 +49,115 @@ fn servers_take_the_configurations() {
     is_taken(&server, &kubernetes);
 }
 
+/// The part of a configuration with the roles, all with one password.
+fn roles(text: &str) -> String {
+    let text = &text[text.find("# Four roles.").expect("the roles")..];
+    ROLES.iter().fold(text.to_owned(), |text, role| {
+        text.replace(&format!("${}_PASSWORD", role.to_uppercase()), "secret")
+    })
+}
+
+const ROLES: [&str; 4] = ["submitter", "worker", "reader", "operator"];
+
 #[test]
-fn the_permissions_are_enough() {
+fn each_role_may_do_its_work() {
     let place = Place::new();
-    let text = deploy("nats.conf").replace("$ANABRANCH_PASSWORD", "secret");
-    let authorization = &text[text.find("authorization {").expect("a block")..];
-    let Some(server) = Server::start(Version::Current, &place.path("n0"), authorization) else { return };
-    works(&place, &format!("nats://anabranch:secret@127.0.0.1:{}", server.port), &[]);
+    let Some(server) = Server::start(Version::Current, &place.path("n0"), &roles(&deploy("nats.conf")))
+    else {
+        return;
+    };
+    let url = |role: &str| format!("nats://{role}:secret@127.0.0.1:{}", server.port);
+    let train = place.rows("train.csv", 1000, 90);
+    place.submit(&url("submitter"), "j", &train, &["--snapshot-entries", "3"]).ok();
+    let worker = Worker::start_with(&url("worker"), "j", &["--threads", "1"]);
+    place.check(&url("reader"), "j", 1000, &[&worker]);
+    assert_eq!(
+        place.submit(&url("submitter"), "j", &train, &[]).refusal(),
+        "job `j` was created with snapshot_entries 3, this command has 1000"
+    );
+    let reader = url("reader");
+    let status = || place.run(&["status", "--to", &reader, "--job", "j", "--json"]).json();
+    wait_until("a snapshot and the list of workers", || {
+        status()["snapshot"] != 0 && status()["workers"].as_array().is_some_and(|workers| workers.len() == 1)
+    });
+    let mut anybody = Wire::of(&server, "submitter", "secret");
+    anybody.publish("anabranch.j.rows", &[], b"nonsense");
+    wait_until("it to be set aside", || status()["set_aside"] == 1);
+    worker.stop().ok();
+    let operator = url("operator");
+    let run = |words: &[&str]| place.run(&[words, &["--to", &operator]].concat());
+    run(&["pause", "--job", "j"]).ok();
+    run(&["resume", "--job", "j"]).ok();
+    run(&["dead", "requeue", "--all", "--job", "j"]).ok();
+    assert!(place.run(&["jobs", "--to", &reader]).ok().contains("j: 1 pending, 0 set aside"));
+    run(&["delete", "--job", "j", "--yes"]).ok();
+}
+
+#[test]
+fn each_role_is_denied_what_is_not_its_work() {
+    let place = Place::new();
+    let Some(server) = Server::start(Version::Current, &place.path("n0"), &roles(&deploy("nats.conf")))
+    else {
+        return;
+    };
+    // Who may, of submitter, worker, reader and operator.
+    let rights = [
+        ("anabranch.j.rows", "s__o"),
+        ("anabranch.j.batch.7", "s__o"),
+        ("anabranch.j.journal.plain", "_w_o"),
+        ("anabranch.j.journal.births", "_w_o"),
+        ("anabranch.j.dead", "_w_o"),
+        ("$KV.anabranch-j.job", "s__o"),
+        ("$KV.anabranch-j.progress.7", "s__o"),
+        ("$KV.anabranch-j.paused", "___o"),
+        ("$KV.anabranch-j.lease", "_w_o"),
+        ("$KV.anabranch-j.handed", "_w_o"),
+        ("$KV.anabranch-j-workers.worker.1", "_w_o"),
+        ("$O.anabranch-j-snapshots.M.x", "_w_o"),
+        ("$JS.ACK.anabranch-j-batches.workers.1.1.1.1.1", "_w_o"),
+        ("$JS.API.STREAM.INFO.anabranch-j-journal", "swro"),
+        ("$JS.API.STREAM.CREATE.anabranch-j-journal", "s__o"),
+        ("$JS.API.STREAM.UPDATE.anabranch-j-journal", "___o"),
+        ("$JS.API.STREAM.DELETE.anabranch-j-journal", "___o"),
+        ("$JS.API.STREAM.MSG.DELETE.anabranch-j-dead", "___o"),
+        ("$JS.API.STREAM.PURGE.anabranch-j-journal", "_w_o"),
+        ("$JS.API.CONSUMER.MSG.NEXT.anabranch-j-batches.workers", "_w_o"),
+        ("$JS.API.CONSUMER.CREATE.anabranch-j-batches.workers", "_w_o"),
+        ("$JS.API.CONSUMER.DELETE.anabranch-j-batches.workers", "_w_o"),
+        ("$JS.API.CONSUMER.CREATE.anabranch-j-journal.x", "swro"),
+        ("somebody.else", "____"),
+    ];
+    let mut wires = ROLES.map(|role| Wire::of(&server, role, "secret"));
+    for (subject, expected) in rights {
+        let found: String = ROLES
+            .iter()
+            .zip(&mut wires)
+            .map(|(role, wire)| if wire.may_publish(subject) { &role[..1] } else { "_" })
+            .collect();
+        assert_eq!(found, expected, "{subject}");
+    }
+}
+
+#[test]
+fn both_deployments_have_the_same_roles() {
+    let kubernetes = block(&deploy("kubernetes.yaml"), "server.conf: |");
+    let plain: String = deploy("nats.conf").lines().map(|line| line.trim_start().to_owned() + "\n").collect();
+    assert_eq!(roles(kubernetes.trim_end()), roles(plain.trim_end()));
+}
+
+/// Read as YAML by somebody else's parser, where there is one.
+#[test]
+fn the_files_are_yaml() {
+    let parses = "import sys, yaml; [list(yaml.safe_load_all(open(path))) for path in sys.argv[1:]]";
+    let python =
+        |words: &[&str]| Command::new("python3").args(words).current_dir(root().join("deploy")).output();
+    if !python(&["-c", "import yaml"]).is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: there is no python3 with yaml on this machine");
+        return;
+    }
+    let output =
+        python(&["-c", parses, "compose.yaml", "kubernetes.yaml", "alerts.yaml"]).expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Every list that begins like a command of ours.

@@ -25,6 +25,34 @@ fn the_address_comes_from_the_environment_when_no_flag_gives_it() {
 }
 
 #[test]
+fn secrets_come_from_files_and_those_that_others_see_are_told() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let file = place.path("url");
+    let url = format!("nats://me:secret@127.0.0.1:{}", free_port());
+    std::fs::write(&file, format!("{url}\n")).expect("a file");
+    let ask = |more: &[&str], variables: &[(&str, &str)]| {
+        let mut command = anabranch();
+        command.args(["status", "--job", "j"]).args(more).envs(variables.iter().copied());
+        String::from_utf8_lossy(&command.output().expect("it starts").stderr).into_owned()
+    };
+    let path = file.to_string_lossy().into_owned();
+    for (mode, is_open) in [(0o600, false), (0o640, true)] {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).expect("a mode");
+        let said = ask(&[], &[("ANABRANCH_NATS_FILE", &path)]);
+        assert!(said.contains("cannot reach a NATS server at nats://127.0.0.1:"), "{said}");
+        assert_eq!(said.contains("warning: others can read"), is_open, "{said}");
+    }
+    let said = ask(&["--to", &url], &[]);
+    assert!(said.starts_with("warning: everybody on this machine can see the password"), "{said}");
+    assert!(!said.contains("secret"), "{said}");
+    let said = ask(&[], &[("ANABRANCH_NATS", "")]);
+    assert!(said.starts_with("error: ANABRANCH_NATS is empty"), "{said}");
+    let said = ask(&[], &[("ANABRANCH_NATS", &url), ("ANABRANCH_NATS_FILE", &path)]);
+    assert!(said.starts_with("error: ANABRANCH_NATS and ANABRANCH_NATS_FILE are both set"), "{said}");
+}
+
+#[test]
 fn a_name_that_cannot_be_a_job_is_refused_before_anything_is_asked() {
     let ran = Place::new().run(&["worker", "--to", "nats://127.0.0.1:1", "--job", "a.b"]);
     assert_eq!(ran.refusal(), "--job: `a.b` is not a name for a job");

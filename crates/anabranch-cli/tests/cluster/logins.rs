@@ -10,7 +10,7 @@ use crate::server::{Server, Version};
 use crate::support::{Place, Worker};
 
 /// What the client shows, and whether the server is content: rows go in, a worker learns, the model comes out.
-pub fn works(place: &Place, url: &str, login: &[&str]) {
+fn works(place: &Place, url: &str, login: &[&str]) {
     let train = place.rows("train.csv", 1000, 90);
     place.submit(url, "j", &train, login).ok();
     let worker = Worker::start_with(url, "j", &[&["--threads", "1"], login].concat());

@@ -5,7 +5,9 @@
 mod deploy;
 mod errors;
 mod faults;
+mod health;
 mod logins;
+mod operate;
 mod proxy;
 mod server;
 mod streams;

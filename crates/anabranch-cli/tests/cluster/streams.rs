@@ -60,6 +60,95 @@ fn rows_from_anybody_are_learned_and_bad_ones_set_aside_with_the_reason() {
     assert!(ran.stderr.contains("\"what\" is not a number"), "{}", ran.stderr);
 }
 
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    writer.write_all(bytes).expect("memory");
+    writer.finish().expect("memory")
+}
+
+/// The header of a minibatch that was set aside.
+fn dead_letter(wire: &mut Wire, sequence: u64) -> String {
+    let asked = format!("{{\"seq\": {sequence}}}");
+    let dead = wire.ask("$JS.API.STREAM.MSG.GET.anabranch-j-dead", &asked).expect("an answer");
+    let packed = dead["message"]["hdrs"].as_str().unwrap_or_else(|| panic!("{dead}"));
+    String::from_utf8(data_encoding::BASE64.decode(packed.as_bytes()).expect("base64")).expect("text")
+}
+
+/// Small messages that are large ones inside, as the first of a job and as later ones.
+#[test]
+fn messages_that_burst_are_set_aside_by_founders_and_by_workers() {
+    let place = Place::new();
+    let Some(server) = Server::start(Version::Current, &place.path("n0"), "") else { return };
+    let url = server.url();
+    open_job(&place, &url, &["--on-bad-row", "skip"]);
+    let bombs = [gzip(&b"[1, 2]\n".repeat(1 << 18)), gzip(&b"\n".repeat(65 << 20))];
+    let mut wire = Wire::to(&server);
+    // Names of columns that a terminal would obey.
+    wire.publish("anabranch.j.rows", &[], b"a\x1b[2J,c\n1,2\n");
+    bombs.iter().for_each(|bomb| wire.publish("anabranch.j.rows", &[], bomb));
+    for ix in 0..8 {
+        wire.publish("anabranch.j.rows", &[], &json_rows(ix * 50, 50));
+    }
+    let worker = Worker::start(&url, "j");
+    wait_until("the first to be settled", || status(&place, &url)["pending"] == 0);
+    bombs.iter().for_each(|bomb| wire.publish("anabranch.j.rows", &[], bomb));
+    wait_until("all to be settled", || status(&place, &url)["pending"] == 0);
+    let now = status(&place, &url);
+    assert_eq!((now["mass"].as_f64(), now["set_aside"].as_u64()), (Some(400.0), Some(5)), "{now}");
+    let reasons =
+        ["\\u{1b}[2J", "more than 131072 rows", "unpacks to", "more than 131072 rows", "unpacks to"];
+    for (sequence, reason) in (1..).zip(reasons) {
+        let dead = dead_letter(&mut wire, sequence);
+        assert!(dead.contains(reason) && !dead.contains('\x1b'), "{dead:?} for {reason}");
+    }
+    let ran = worker.stop();
+    assert!(ran.stderr.contains("\\u{1b}[2J") && !ran.stderr.contains('\x1b'), "{:?}", ran.stderr);
+}
+
+#[test]
+fn a_founder_counts_deliveries_of_those_before_it() {
+    let place = Place::new();
+    let Some(server) = Server::start(Version::Current, &place.path("n0"), "") else { return };
+    let url = server.url();
+    open_job(&place, &url, &["--max-deliver", "1"]);
+    let mut wire = Wire::to(&server);
+    wire.publish("anabranch.j.rows", &[], &json_rows(0, 50));
+    let first = Worker::start(&url, "j");
+    wait_until("the founder to take it", || status(&place, &url)["held"] == 1);
+    first.kill();
+    let _second = Worker::start(&url, "j");
+    wait_until("it to be set aside", || status(&place, &url)["set_aside"] == 1);
+    let dead = dead_letter(&mut wire, 1);
+    assert!(dead.contains("it was delivered 2 times and no worker finished it"), "{dead}");
+    for ix in 1..8 {
+        wire.publish("anabranch.j.rows", &[], &json_rows(ix * 50, 50));
+    }
+    wait_until("the job to begin", || status(&place, &url)["mass"] == 350.0);
+}
+
+#[test]
+fn what_is_handed_back_has_not_failed() {
+    let place = Place::new();
+    let Some(server) = Server::start(Version::Current, &place.path("n0"), "") else { return };
+    let url = server.url();
+    open_job(&place, &url, &["--max-deliver", "2"]);
+    let mut wire = Wire::to(&server);
+    wire.publish("anabranch.j.rows", &[], &json_rows(0, 50));
+    for _ in 0..4 {
+        let worker = Worker::start(&url, "j");
+        wait_until("the founder to take it", || status(&place, &url)["held"] == 1);
+        worker.stop().ok();
+    }
+    for ix in 1..8 {
+        wire.publish("anabranch.j.rows", &[], &json_rows(ix * 50, 50));
+    }
+    let _worker = Worker::start(&url, "j");
+    wait_until("all to be settled", || status(&place, &url)["pending"] == 0);
+    let now = status(&place, &url);
+    assert_eq!((now["mass"].as_f64(), now["set_aside"].as_u64()), (Some(400.0), Some(0)), "{now}");
+}
+
 /// Four rows as an Arrow stream, written by the reader's own test dependency.
 fn arrow_rows() -> Vec<u8> {
     use std::sync::Arc;

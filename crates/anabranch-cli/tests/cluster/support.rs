@@ -50,7 +50,12 @@ impl Ran {
 
 pub fn anabranch() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
-    command.env_remove("ANABRANCH_NATS").env_remove("ANABRANCH_TOKEN").stdin(Stdio::null());
+    command
+        .env_remove("ANABRANCH_NATS")
+        .env_remove("ANABRANCH_TOKEN")
+        .env_remove("ANABRANCH_NATS_FILE")
+        .env_remove("ANABRANCH_TOKEN_FILE")
+        .stdin(Stdio::null());
     command
 }
 
@@ -234,9 +239,24 @@ impl Worker {
         self
     }
 
+    /// The next line that it says with this in it.
+    pub fn says(&self, what: &str) -> String {
+        loop {
+            let line = self.messages.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("nobody said {what}"));
+            if line.contains(what) {
+                return line;
+            }
+        }
+    }
+
     /// A page of the worker's endpoint.
     pub fn get(&self, path: &str) -> Option<String> {
-        let mut stream = TcpStream::connect(&self.address).ok()?;
+        Self::get_at(&self.address, path)
+    }
+
+    /// A page of any endpoint.
+    pub fn get_at(address: &str, path: &str) -> Option<String> {
+        let mut stream = TcpStream::connect(address).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
         write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").ok()?;
         let mut text = String::new();

@@ -17,10 +17,19 @@ pub struct Wire(BufReader<TcpStream>);
 impl Wire {
     /// Panics when the server is not there.
     pub fn to(server: &Server) -> Self {
+        Self::login(server, "")
+    }
+
+    /// The same, as this user.
+    pub fn of(server: &Server, user: &str, password: &str) -> Self {
+        Self::login(server, &format!(",\"user\":\"{user}\",\"pass\":\"{password}\""))
+    }
+
+    fn login(server: &Server, login: &str) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", server.port)).expect("the server listens");
         stream.set_read_timeout(Some(ANSWER)).expect("a time-out");
         let mut wire = Self(BufReader::new(stream));
-        wire.send(b"CONNECT {\"verbose\":false,\"headers\":true}\r\n");
+        wire.send(format!("CONNECT {{\"verbose\":false,\"headers\":true{login}}}\r\n").as_bytes());
         wire.settle();
         wire
     }
@@ -39,6 +48,19 @@ impl Wire {
     fn settle(&mut self) {
         self.send(b"PING\r\n");
         while !self.line().expect("an answer").starts_with("PONG") {}
+    }
+
+    /// Whether the server lets us publish there. Nothing that matters is said.
+    pub fn may_publish(&mut self, subject: &str) -> bool {
+        self.send(format!("PUB {subject} 0\r\n\r\nPING\r\n").as_bytes());
+        let mut may = true;
+        loop {
+            let line = self.line().expect("an answer");
+            match line.starts_with("PONG") {
+                true => return may,
+                false => may &= !line.contains("Permissions Violation"),
+            }
+        }
     }
 
     pub fn publish(&mut self, subject: &str, headers: &[(&str, &str)], payload: &[u8]) {

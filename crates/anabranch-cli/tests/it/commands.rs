@@ -31,6 +31,12 @@ fn help_of_every_command() {
         "worker",
         "pull",
         "status",
+        "watch",
+        "jobs",
+        "pause",
+        "resume",
+        "dead",
+        "delete",
         "completions",
     ];
     for command in commands {

@@ -6,9 +6,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anabranch::central::BatchId;
+use bytes::Bytes;
 use futures_util::StreamExt;
 
 use super::keep::Kept;
+use super::minibatch::unfinished;
 use super::{Crew, Founding, POLL};
 use crate::error::ClusterError;
 use crate::protocol::{Append, Event, Expectation, Record};
@@ -32,9 +34,7 @@ impl Crew {
     pub(super) async fn bootstrap(self: &Arc<Self>) -> Result<(), ClusterError> {
         let gathered = self.gather().await;
         if self.must_leave() || gathered.kept.is_empty() {
-            for (_, kept) in gathered.kept {
-                kept.hand_back(Duration::ZERO).await;
-            }
+            self.hand_back(gathered.kept.into_iter().map(|(_, kept)| kept).collect()).await;
             return Ok(());
         }
         let messages = gathered.kept.iter().map(|(id, kept)| (*id, kept.message().payload.clone())).collect();
@@ -54,18 +54,23 @@ impl Crew {
                 _ => self.read_all().await,
             }
         }
+        let mut left = Vec::new();
         for (id, kept) in gathered.kept {
             // When somebody else's beginning came first, ours was void and these are still to be learned from.
             match self.central.with(|replica| replica.is_settled(id)) {
                 true => kept.ack().await,
-                false => kept.hand_back(Duration::ZERO).await,
+                false => left.push(kept),
             }
         }
+        self.hand_back(left).await;
         Ok(())
     }
 
     fn must_leave(&self) -> bool {
-        self.ends() || !self.holds_lease.load(Ordering::Relaxed) || self.central.posterior().is_some()
+        self.ends()
+            || self.is_paused()
+            || !self.holds_lease.load(Ordering::Relaxed)
+            || self.central.posterior().is_some()
     }
 
     /// Minibatches until there are enough rows, or no more are to come.
@@ -79,7 +84,8 @@ impl Crew {
             // As many as are missing, going by the size of those that came: the rest is for all workers.
             let size = gathered.rows.checked_div(gathered.kept.len()).unwrap_or(enough).max(1);
             let missing = (enough - gathered.rows).div_ceil(size).clamp(1, AT_ONCE);
-            let request = self.queue.batch().max_messages(missing).expires(POLL).messages().await;
+            let queue = self.queue.load_full();
+            let request = queue.batch().max_messages(missing).expires(POLL).messages().await;
             let Ok(mut messages) = request else {
                 tokio::time::sleep(POLL).await;
                 continue;
@@ -87,10 +93,22 @@ impl Crew {
             let mut came = false;
             while let Some(Ok(message)) = messages.next().await {
                 came = true;
-                let Some((id, _)) = self.name_of(&message) else { continue };
-                let checked = self.config.founder.check(&message.payload);
-                let kept = self.hands.take(message, ack_wait);
-                match checked {
+                let Some((id, delivered)) = self.name_of(&message) else {
+                    self.without_name(message).await;
+                    continue;
+                };
+                let kept = self.hands.take(id, message, ack_wait);
+                let tries = self.tries(id, delivered).await;
+                if tries > u64::from(self.job.spec.max_deliver.max(1)) {
+                    self.set_aside(id, &unfinished(tries), kept).await;
+                    continue;
+                }
+                // Others may have what comes when there is enough.
+                if gathered.rows >= enough {
+                    self.hand_back(vec![kept]).await;
+                    continue;
+                }
+                match self.check(kept.message().payload.clone()).await {
                     // The same minibatch published twice: one is enough.
                     Ok(_) if !names.insert(id) => kept.ack().await,
                     Ok(rows) => {
@@ -116,6 +134,12 @@ impl Crew {
             }
         }
         gathered
+    }
+
+    async fn check(&self, message: Bytes) -> Result<usize, String> {
+        let founder = Arc::clone(&self.config.founder);
+        let checked = tokio::task::spawn_blocking(move || founder.check(&message)).await;
+        checked.unwrap_or_else(|panic| Err(panic.to_string()))
     }
 
     /// True when the queue holds nothing but what we have.

@@ -46,7 +46,12 @@ pub(super) async fn release(crew: &Crew, tending: JoinHandle<()>) {
     if crew.holds_lease.swap(false, Ordering::Relaxed) {
         Lease::release_of(&crew.job.settings, &crew.me).await;
     }
-    let _ = crew.job.workers.delete(&crew.me).await;
+    let _ = crew.job.workers.delete(key(crew)).await;
+}
+
+/// Where the worker stands in the list. The word in front is what a server's permissions can name.
+fn key(crew: &Crew) -> String {
+    format!("worker.{}", crew.me)
 }
 
 /// Puts the worker on the list; the list forgets it when it is silent.
@@ -68,7 +73,7 @@ async fn sign(crew: &Crew) {
         append_seconds: report.append_seconds,
     };
     let json = serde_json::to_vec(&status).expect("text and numbers");
-    let _ = crew.job.workers.put(&crew.me, json.into()).await;
+    let _ = crew.job.workers.put(key(crew), json.into()).await;
 }
 
 async fn snapshot_if_due(crew: &Arc<Crew>, last: &mut (Sequence, Instant)) {

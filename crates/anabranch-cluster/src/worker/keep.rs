@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use anabranch::central::BatchId;
 use async_nats::jetstream::{AckKind, Message};
 use tokio::task::JoinHandle;
+
+use super::{Crew, handed};
 
 /// The messages that a worker holds, each under a number of its own.
 #[derive(Default)]
@@ -17,12 +20,12 @@ pub(super) struct Hands {
 #[derive(Default)]
 struct Held {
     next: u64,
-    messages: BTreeMap<u64, Arc<Message>>,
+    messages: BTreeMap<u64, (BatchId, Arc<Message>)>,
 }
 
 impl Hands {
     /// Takes a message, and reports progress three times in every `ack_wait`.
-    pub(super) fn take(self: &Arc<Self>, message: Message, ack_wait: Duration) -> Kept {
+    pub(super) fn take(self: &Arc<Self>, batch: BatchId, message: Message, ack_wait: Duration) -> Kept {
         let message = Arc::new(message);
         let ours = Arc::clone(&message);
         let ticker = tokio::spawn(async move {
@@ -35,21 +38,19 @@ impl Hands {
         let mut held = self.held.lock().expect("no holder panics");
         let number = held.next;
         held.next += 1;
-        held.messages.insert(number, Arc::clone(&message));
-        Kept { message, number, ticker, hands: Arc::clone(self) }
+        held.messages.insert(number, (batch, Arc::clone(&message)));
+        Kept { batch, message, number, ticker, hands: Arc::clone(self) }
     }
 
-    /// Gives back everything that nobody has let go of: others need not wait for it.
-    pub(super) async fn empty(&self) {
-        let left = std::mem::take(&mut self.held.lock().expect("no holder panics").messages);
-        for message in left.into_values() {
-            let _ = message.ack_with(AckKind::Nak(None)).await;
-        }
+    /// Takes out everything that nobody has let go of.
+    fn empty(&self) -> Vec<(BatchId, Arc<Message>)> {
+        std::mem::take(&mut self.held.lock().expect("no holder panics").messages).into_values().collect()
     }
 }
 
 /// A message that is ours while this lives.
 pub(super) struct Kept {
+    batch: BatchId,
     message: Arc<Message>,
     number: u64,
     ticker: JoinHandle<()>,
@@ -67,14 +68,49 @@ impl Kept {
         self.let_go();
     }
 
-    /// Somebody else shall take it, after a while.
-    pub(super) async fn hand_back(self, after: Duration) {
+    /// It failed: somebody else shall try, after a while.
+    pub(super) async fn fail(self, after: Duration) {
         let _ = self.message.ack_with(AckKind::Nak(Some(after))).await;
         self.let_go();
     }
 
     fn let_go(&self) {
         self.hands.held.lock().expect("no holder panics").messages.remove(&self.number);
+    }
+}
+
+impl Crew {
+    /// Gives minibatches back that nothing was tried with: others need not wait for them, and it is no failure.
+    pub(super) async fn hand_back(&self, kept: Vec<Kept>) {
+        self.note_handed(kept.iter().map(|kept| kept.batch)).await;
+        for kept in kept {
+            kept.fail(Duration::ZERO).await;
+        }
+    }
+
+    /// The same for all that is in the hands of a worker that goes; what it goes because of has failed.
+    pub(super) async fn let_all_go(&self, have_failed: bool) {
+        let left = self.hands.empty();
+        if !have_failed {
+            self.note_handed(left.iter().map(|(batch, _)| *batch)).await;
+        }
+        for (_, message) in left {
+            let _ = message.ack_with(AckKind::Nak(None)).await;
+        }
+    }
+
+    async fn note_handed(&self, batches: impl Iterator<Item = BatchId>) {
+        let batches: Vec<BatchId> = batches.collect();
+        handed::note(&self.job, &batches, |batch| self.central.with(|replica| replica.is_settled(batch)))
+            .await;
+    }
+
+    /// Deliveries after which nobody was heard of, or that failed, this one included.
+    pub(super) async fn tries(&self, batch: BatchId, delivered: u64) -> u64 {
+        match delivered >= u64::from(self.job.spec.max_deliver) {
+            true => delivered.saturating_sub(handed::times(&self.job, batch).await),
+            false => delivered,
+        }
     }
 }
 

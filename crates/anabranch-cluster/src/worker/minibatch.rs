@@ -9,8 +9,9 @@ use anabranch::central::BatchId;
 use anabranch::engine::minibatch_rng;
 use anabranch::identify::Identification;
 use anabranch::infer::{Increment, infer, spread};
-use async_nats::jetstream::Message;
+use anabranch_io::printable::printable;
 use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::{AckKind, Message};
 
 use super::Crew;
 use super::keep::Kept;
@@ -19,13 +20,17 @@ use crate::job::last_sequence;
 use crate::metrics::{Spent, add};
 use crate::names::batch_id;
 use crate::protocol::{Append, Author, Event, Expectation, Outcome, Record, Step};
-use crate::rows::decode_rows;
+use crate::rows::{decode_rows, message_limits};
 use crate::submit::NUMBER_HEADER;
 
 /// A minibatch that failed is tried again after this.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// While the server has no room or does not answer.
 const PAUSE: Duration = Duration::from_millis(250);
+/// What the headers of a minibatch that was set aside say.
+pub(crate) const REASON_HEADER: &str = "Anabranch-Reason";
+pub(crate) const SUBJECT_HEADER: &str = "Anabranch-Subject";
+pub(crate) const MINIBATCH_HEADER: &str = "Anabranch-Minibatch";
 
 /// Why a minibatch was not absorbed.
 enum Failure {
@@ -51,34 +56,34 @@ impl Crew {
 
     pub(super) async fn minibatch(self: Arc<Self>, message: Message) {
         let Some((batch, delivered)) = self.name_of(&message) else {
-            // Not ours to understand: somebody published to our subject without a name.
-            let _ = message.ack_with(async_nats::jetstream::AckKind::Term).await;
-            return;
+            return self.without_name(message).await;
         };
-        let kept = self.hands.take(message, Duration::from_secs(u64::from(self.job.spec.ack_wait)));
+        let kept = self.hands.take(batch, message, Duration::from_secs(u64::from(self.job.spec.ack_wait)));
         if delivered > 1 {
             add(&self.metrics.redelivered, 1);
         }
         let most = u64::from(self.job.spec.max_deliver.max(1));
+        let tries = self.tries(batch, delivered).await;
         let failure = if self.central.with(|replica| replica.is_absorbed(batch)) {
             None
         } else if self.central.with(|replica| replica.aside().contains(batch)) {
             Some(Failure::Poison(
                 "it was set aside before, by a worker that did not get to publish it".into(),
             ))
-        } else if delivered > most {
-            Some(Failure::Poison(format!("it was delivered {delivered} times and no worker finished it")))
+        } else if tries > most {
+            Some(Failure::Poison(unfinished(tries)))
         } else {
             self.learn(batch, kept.message()).await.err()
         };
         match failure {
             None => kept.ack().await,
             Some(Failure::Poison(reason)) => self.set_aside(batch, &reason, kept).await,
-            Some(Failure::Broke(reason)) if delivered >= most => {
-                self.set_aside(batch, &format!("it failed {delivered} times: {reason}"), kept).await;
+            Some(Failure::Broke(reason)) if tries >= most => {
+                self.set_aside(batch, &format!("it failed {tries} times: {reason}"), kept).await;
             }
-            Some(Failure::Broke(_)) => kept.hand_back(TRY_AGAIN).await,
-            Some(Failure::Leaving) => kept.hand_back(Duration::ZERO).await,
+            Some(Failure::Broke(_)) => kept.fail(TRY_AGAIN).await,
+            // It stays in our hands, which are emptied at the end.
+            Some(Failure::Leaving) => {}
         }
     }
 
@@ -107,7 +112,9 @@ impl Crew {
         let posterior =
             self.central.posterior().expect("nothing is taken from the queue before the journal has begun");
         let provenance = self.central.with(|replica| replica.provenance().cloned()).expect("it has begun");
-        let mut rows = decode_rows(payload, &provenance.schema, posterior.family(), self.job.spec.on_bad_row)
+        let spec = &self.job.spec;
+        let limits = message_limits(spec.batch_size);
+        let mut rows = decode_rows(payload, &provenance.schema, posterior.family(), spec.on_bad_row, limits)
             .map_err(Failure::Poison)?;
         let mut workspace = self.workspaces.lock().expect("no holder panics").pop().unwrap_or_default();
         let mut rng = minibatch_rng(self.job.spec.seed, batch);
@@ -187,23 +194,46 @@ impl Crew {
         }
         add(&self.metrics.set_aside, 1);
         (self.config.say)(&format!("minibatch {} set aside: {reason}", batch.0));
-        let message = kept.message();
-        let dead = PublishMessage::build()
-            .payload(message.payload.clone())
-            .message_id(format!("dead-{}", batch.0))
-            .header("Anabranch-Minibatch", batch.0.to_string())
-            .header("Anabranch-Subject", message.subject.as_str())
-            .header("Anabranch-Reason", reason.replace(['\r', '\n'], " ").as_str());
-        let published = match self.job.context.send_publish(self.job.name.dead_subject(), dead).await {
-            Ok(answer) => answer.await.is_ok(),
-            Err(_) => false,
-        };
-        match published {
+        match self.bury(kept.message(), Some(batch), reason).await {
             true => kept.ack().await,
             // It is void already; whoever gets it next publishes it.
-            false => kept.hand_back(TRY_AGAIN).await,
+            false => kept.fail(TRY_AGAIN).await,
         }
     }
+
+    /// A copy for people to look at.
+    async fn bury(&self, message: &Message, batch: Option<BatchId>, reason: &str) -> bool {
+        let dead = PublishMessage::build()
+            .payload(message.payload.clone())
+            .header(SUBJECT_HEADER, message.subject.as_str())
+            .header(REASON_HEADER, &*printable(reason));
+        let dead = match batch {
+            Some(batch) => {
+                dead.message_id(format!("dead-{}", batch.0)).header(MINIBATCH_HEADER, batch.0.to_string())
+            }
+            None => dead,
+        };
+        match self.job.context.send_publish(self.job.name.dead_subject(), dead).await {
+            Ok(answer) => answer.await.is_ok(),
+            Err(_) => false,
+        }
+    }
+
+    /// Somebody published to a subject of `submit` without saying which minibatch it is.
+    pub(super) async fn without_name(&self, message: Message) {
+        let reason = "it is no message of `submit`; publish rows to the job's subject for rows";
+        (self.config.say)(&format!("a message on {} set aside: {reason}", message.subject));
+        let how = match self.bury(&message, None, reason).await {
+            true => AckKind::Ack,
+            false => AckKind::Nak(Some(TRY_AGAIN)),
+        };
+        let _ = message.ack_with(how).await;
+    }
+}
+
+/// What is said of a minibatch that was delivered too often.
+pub(super) fn unfinished(tries: u64) -> String {
+    format!("it was delivered {tries} times and no worker finished it")
 }
 
 /// What a panic said.

@@ -8,10 +8,16 @@
 
 mod bootstrap;
 mod duties;
+mod handed;
+mod health;
 mod keep;
 mod minibatch;
 mod upkeep;
 
+#[cfg(test)]
+pub(crate) use health::Pulse;
+pub(crate) use health::Seen;
+pub(crate) use minibatch::{MINIBATCH_HEADER, REASON_HEADER, SUBJECT_HEADER};
 pub use upkeep::finish;
 
 use std::net::SocketAddr;
@@ -22,6 +28,7 @@ use std::time::{Duration, Instant};
 use anabranch::central::{BatchId, Memory};
 use anabranch::infer::{Settings, Workspace};
 use anabranch_io::model::Model;
+use arc_swap::ArcSwap;
 use async_nats::jetstream::consumer::{Consumer, pull};
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -29,15 +36,17 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use self::health::Shown;
 use self::keep::Hands;
 use crate::error::ClusterError;
 use crate::job::Job;
 use crate::metrics::{Metrics, Spent, get};
+use crate::operate::is_paused;
 use crate::patience::patiently;
 use crate::protocol::Replica;
 use crate::reader::{Central, follow};
 use crate::snapshots;
-use crate::web::{self, Page};
+use crate::web::{self, Door};
 
 /// How long one request for minibatches waits.
 const POLL: Duration = Duration::from_millis(500);
@@ -74,6 +83,10 @@ pub struct WorkerConfig {
     pub listen: Option<SocketAddr>,
     /// What visitors of the endpoint must show.
     pub token: Option<String>,
+    /// Address of `/health/live` and `/health/ready` alone, for which nobody has to show anything.
+    pub health: Option<SocketAddr>,
+    /// Rows that wait and do not move for this long are a fault.
+    pub stalled_after: Duration,
     /// True when the worker shall end.
     pub stopped: Arc<dyn Fn() -> bool + Send + Sync>,
     /// True when there is nothing more to do.
@@ -97,6 +110,8 @@ pub struct Report {
     pub appends: u64,
     /// Bytes of those appends.
     pub append_bytes: u64,
+    /// Bytes of the journal that were read.
+    pub read_bytes: u64,
     /// Minibatches that somebody had before.
     pub redelivered: u64,
     /// Minibatches set aside.
@@ -119,13 +134,16 @@ struct Crew {
     metrics: Arc<Metrics>,
     config: WorkerConfig,
     settings: Settings,
-    queue: Consumer<pull::Config>,
+    /// Another one when somebody has deleted it.
+    queue: ArcSwap<Consumer<pull::Config>>,
+    pulse: health::Pulse,
     threads: Arc<Semaphore>,
     workspaces: Mutex<Vec<Workspace>>,
     /// A sample of the rows that this worker has learned from.
     sample: Mutex<Memory>,
     hands: Arc<Hands>,
     holds_lease: AtomicBool,
+    paused: AtomicBool,
     started: Instant,
 }
 
@@ -135,10 +153,16 @@ pub async fn work(job: Job, config: WorkerConfig) -> Result<Report, ClusterError
         Some(address) => Some(web::listen(address, config.token.as_deref()).await?),
         None => None,
     };
+    let health = match config.health {
+        Some(address) => Some(web::bind(address, "--health-listen").await?),
+        None => None,
+    };
     let central = Central::new(patiently(|| snapshots::load(&job)).await?);
+    let paused = patiently(|| is_paused(&job)).await?;
     let crew = Arc::new(Crew {
         me: format!("{:016x}", crate::append::record_name()),
-        queue: patiently(|| job.queue()).await?,
+        queue: ArcSwap::from_pointee(patiently(|| job.queue()).await?),
+        pulse: health::Pulse::default(),
         central,
         metrics: Arc::default(),
         settings: Settings { max_new: job.spec.max_new as usize, ..Settings::default() },
@@ -147,6 +171,7 @@ pub async fn work(job: Job, config: WorkerConfig) -> Result<Report, ClusterError
         sample: Mutex::default(),
         hands: Arc::default(),
         holds_lease: AtomicBool::new(false),
+        paused: AtomicBool::new(paused),
         started: Instant::now(),
         job,
         config,
@@ -155,14 +180,21 @@ pub async fn work(job: Job, config: WorkerConfig) -> Result<Report, ClusterError
     if let Some(listener) = listener {
         let address = listener.local_addr().map(|address| address.to_string()).unwrap_or_default();
         (crew.config.say)(&format!("health and metrics at http://{address}"));
-        endpoint.spawn(web::serve(listener, crew.config.token.clone(), Arc::new(Shown(Arc::clone(&crew)))));
+        let door = Door::All(crew.config.token.clone());
+        endpoint.spawn(web::serve(listener, door, Arc::new(Shown(Arc::clone(&crew)))));
     }
+    if let Some(listener) = health {
+        let address = listener.local_addr().map(|address| address.to_string()).unwrap_or_default();
+        (crew.config.say)(&format!("health alone at http://{address}"));
+        endpoint.spawn(web::serve(listener, Door::Health, Arc::new(Shown(Arc::clone(&crew)))));
+    }
+    endpoint.spawn(health::watch(Arc::clone(&crew)));
     let duties = tokio::spawn(duties::tend(Arc::clone(&crew)));
     let result = tokio::select! {
         error = follow(&crew.job, &crew.central, &crew.metrics) => Err(error),
         done = crew.run() => done,
     };
-    crew.hands.empty().await;
+    crew.let_all_go(matches!(result, Err(ClusterError::Founding(_)))).await;
     duties.abort();
     // The lease is released by its owner's last act, also when the worker ends with an error.
     duties::release(&crew, duties).await;
@@ -177,6 +209,10 @@ impl Crew {
         (self.config.stopped)()
     }
 
+    fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Relaxed)
+    }
+
     fn ends(&self) -> bool {
         self.stopped() || self.central.with(|replica| (self.config.until)(replica))
     }
@@ -186,7 +222,7 @@ impl Crew {
             if self.ends() {
                 return Ok(());
             }
-            if self.holds_lease.load(Ordering::Relaxed) {
+            if self.holds_lease.load(Ordering::Relaxed) && !self.is_paused() {
                 self.bootstrap().await?;
             }
             tokio::time::sleep(GLANCE).await;
@@ -195,6 +231,10 @@ impl Crew {
         let most = 2 * self.config.threads.max(1);
         while !self.ends() {
             while tasks.try_join_next().is_some() {}
+            if self.is_paused() {
+                tokio::time::sleep(GLANCE).await;
+                continue;
+            }
             if tasks.len() >= most {
                 let _ = tokio::time::timeout(POLL, tasks.join_next()).await;
                 continue;
@@ -202,14 +242,19 @@ impl Crew {
             let idle = tasks.is_empty();
             let asked = Instant::now();
             let mut first = true;
-            let request = self.queue.batch().max_messages(most - tasks.len()).expires(POLL).messages().await;
+            let queue = self.queue.load_full();
+            let request = queue.batch().max_messages(most - tasks.len()).expires(POLL).messages().await;
             let Ok(mut messages) = request else {
                 // The server restarts, or the way to it is cut: the client reconnects by itself.
                 tokio::time::sleep(POLL).await;
                 continue;
             };
             while let Some(message) = messages.next().await {
-                let Ok(message) = message else { break };
+                let Ok(message) = message else {
+                    // The queue may be gone, and then the next request is answered as quickly.
+                    tokio::time::sleep(GLANCE).await;
+                    break;
+                };
                 if idle && std::mem::take(&mut first) {
                     self.metrics.spent(Spent::Waiting, asked.elapsed());
                 }
@@ -233,38 +278,13 @@ impl Crew {
             matchings: get(&metrics.matchings),
             appends: get(&metrics.appends),
             append_bytes: get(&metrics.journal_bytes),
+            read_bytes: get(&metrics.read_bytes),
             redelivered: get(&metrics.redelivered),
             set_aside: get(&metrics.set_aside),
             infer_seconds: metrics.seconds(Spent::Inferring),
             append_seconds: metrics.seconds(Spent::Appending),
-            fold_seconds: metrics.fold_seconds(),
+            fold_seconds: metrics.seconds(Spent::Folding),
             wait_seconds: metrics.seconds(Spent::Waiting),
         }
-    }
-}
-
-/// What the endpoint shows of a worker.
-struct Shown(Arc<Crew>);
-
-impl Page for Shown {
-    fn health(&self) -> (bool, String) {
-        let crew = &self.0;
-        let connected = crew.job.client.connection_state() == async_nats::connection::State::Connected;
-        let replica = crew.central.replica();
-        let body = serde_json::json!({
-            "status": if connected { "ok" } else { "disconnected" },
-            "worker": crew.me,
-            "job": crew.job.name.to_string(),
-            "begun": replica.posterior().is_some(),
-            "journal_position": replica.position(),
-            "fingerprint": replica.fingerprint(),
-            "version": env!("CARGO_PKG_VERSION"),
-        });
-        (connected, body.to_string())
-    }
-
-    fn metrics(&self) -> String {
-        let crew = &self.0;
-        crew.metrics.render(&crew.job.name.to_string(), &crew.me, &crew.central.replica())
     }
 }

@@ -18,6 +18,8 @@ use crate::select::{Header, MAX_COLUMNS};
 
 /// Rows converted at a time: a batch may be as large as its writer liked.
 const PIECE_ROWS: usize = 8192;
+/// Bytes of labels converted at a time: a dictionary repeats a long one at the price of an index.
+const PIECE_BYTES: usize = 16 << 20;
 
 /// Runs a decoder. The arrow and parquet crates check most of what a file claims but still assert
 /// the rest; a damaged file must be an error here, not the end of the process. What the decoder
@@ -70,6 +72,8 @@ pub(super) struct ColumnarReader<B> {
     batch: Option<RecordBatch>,
     /// Rows of `batch` already converted.
     batch_at: usize,
+    /// Rows of it that are converted at a time.
+    piece_most: usize,
     piece: Vec<Cells>,
     piece_rows: usize,
     piece_at: usize,
@@ -95,6 +99,7 @@ impl<B: Batches> ColumnarReader<B> {
             positions: Vec::new(),
             batch: None,
             batch_at: 0,
+            piece_most: PIECE_ROWS,
             piece: Vec::new(),
             piece_rows: 0,
             piece_at: 0,
@@ -106,7 +111,7 @@ impl<B: Batches> ColumnarReader<B> {
     fn load(&mut self) -> Result<bool, ReadError> {
         loop {
             if let Some(batch) = self.batch.take_if(|batch| self.batch_at < batch.num_rows()) {
-                let rows = PIECE_ROWS.min(batch.num_rows() - self.batch_at);
+                let rows = self.piece_most.min(batch.num_rows() - self.batch_at);
                 self.piece = self.convert(&batch.slice(self.batch_at, rows))?;
                 self.batch_at += rows;
                 self.piece_rows = rows;
@@ -116,10 +121,23 @@ impl<B: Batches> ColumnarReader<B> {
             }
             self.batch = self.batches.next_batch()?;
             self.batch_at = 0;
+            if let Some(batch) = &self.batch {
+                self.piece_most = self.piece_of(batch)?;
+            }
             if self.batch.is_none() {
                 return Ok(false);
             }
         }
+    }
+
+    /// As many rows as can be converted at a time whatever their labels are.
+    fn piece_of(&self, batch: &RecordBatch) -> Result<usize, ReadError> {
+        let labels = self.picks.iter().zip(&self.positions).filter(|(pick, _)| pick.role != Role::Number);
+        let longest = guarded(&self.file, self.format, || {
+            let lengths = labels.map(|(_, &position)| longest_shared(batch.column(position)));
+            lengths.sum::<Result<usize, ArrowError>>()
+        })?;
+        Ok((PIECE_BYTES / longest.max(1)).clamp(1, PIECE_ROWS))
     }
 
     fn convert(&self, piece: &RecordBatch) -> Result<Vec<Cells>, ReadError> {
@@ -212,6 +230,22 @@ fn is_readable(kind: &DataType, role: Role) -> bool {
         (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, role) => role == Role::Category,
         (kind, _) => kind.is_numeric(),
     }
+}
+
+/// Bytes of the longest label that several rows may share, where they share any.
+fn longest_shared(column: &Arc<dyn Array>) -> Result<usize, ArrowError> {
+    let labels = match column.data_type() {
+        DataType::Dictionary(..) => column.as_any_dictionary().values(),
+        DataType::Utf8View => column,
+        _ => return Ok(0),
+    };
+    let longest = match labels.data_type() {
+        DataType::Utf8View => labels.as_string_view().lengths().max().map(|length| length as usize),
+        DataType::Utf8 => labels.as_string::<i32>().iter().flatten().map(str::len).max(),
+        DataType::LargeUtf8 => labels.as_string::<i64>().iter().flatten().map(str::len).max(),
+        _ => None,
+    };
+    Ok(longest.unwrap_or(0))
 }
 
 /// Casts a column to what the sink takes. Fractions become labels there, as in every other format.

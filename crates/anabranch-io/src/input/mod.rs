@@ -80,15 +80,18 @@ pub(crate) fn is_regular_file(input: &Input) -> bool {
     }
 }
 
-/// Opens an input and finds its format. `None` when there is not a single byte.
+/// Opens an input and finds its format; what is packed comes to no more than `unpacked` bytes. `None` when there is not a single
+/// byte.
 pub(crate) fn open(
     input: &Input,
     format: Option<Format>,
     interrupted: Option<fn() -> bool>,
     limit: Option<u64>,
+    unpacked: Option<u64>,
 ) -> Result<Option<Opened>, ReadError> {
     let name = input.label();
-    let body = raw(input, interrupted).and_then(decompress).map_err(|error| ReadError::io(&name, error))?;
+    let body = raw(input, interrupted).and_then(|body| decompress(body, unpacked));
+    let body = body.map_err(|error| ReadError::io(&name, error))?;
     let (head, body) = look(body).map_err(|error| ReadError::io(&name, error))?;
     if head.is_empty() {
         return Ok(None);
@@ -167,19 +170,60 @@ fn look(body: Body) -> io::Result<(Vec<u8>, Body)> {
 }
 
 /// Undoes gz or zstd when the first bytes say so, whatever the extension says.
-fn decompress(body: Body) -> io::Result<Body> {
+fn decompress(body: Body, most: Option<u64>) -> io::Result<Body> {
+    let stream = |decoder: Box<dyn Read + Send>| {
+        Body::Stream(Peek::new(match most {
+            Some(most) => Box::new(Bounded { inner: decoder, left: most, most }),
+            None => decoder,
+        }))
+    };
     let (head, body) = look(body)?;
     if head.starts_with(GZIP) {
         // Several members one after another are one file, as `cat a.gz b.gz` makes.
         let decoder =
             flate2::read::MultiGzDecoder::new(io::BufReader::with_capacity(64 << 10, body.into_stream()));
-        return Ok(Body::Stream(Peek::new(Box::new(decoder))));
+        return Ok(stream(Box::new(decoder)));
     }
     if head.starts_with(ZSTD) {
         let decoder = zstd::stream::read::Decoder::new(body.into_stream())?;
-        return Ok(Body::Stream(Peek::new(Box::new(decoder))));
+        return Ok(stream(Box::new(decoder)));
     }
     Ok(body)
+}
+
+/// A stream that fails where it would give more than it may.
+struct Bounded {
+    inner: Box<dyn Read + Send>,
+    left: u64,
+    most: u64,
+}
+
+impl Read for Bounded {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(out)?;
+        match self.left.checked_sub(n as u64) {
+            Some(left) => self.left = left,
+            None => return Err(io::Error::other(Burst(self.most))),
+        }
+        Ok(n)
+    }
+}
+
+/// The error of such a stream.
+#[derive(Debug)]
+struct Burst(u64);
+
+impl std::fmt::Display for Burst {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "more than {} bytes", self.0)
+    }
+}
+
+impl std::error::Error for Burst {}
+
+/// The bytes that a stream may have, for the error of one that has more.
+pub(crate) fn burst(error: &io::Error) -> Option<u64> {
+    error.get_ref().and_then(|inner| inner.downcast_ref::<Burst>()).map(|burst| burst.0)
 }
 
 /// The binary formats announce themselves.

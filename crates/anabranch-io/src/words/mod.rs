@@ -206,8 +206,13 @@ impl Bags {
         self.skipped += self.reader.take().map_or(0, |(_, reader)| reader.skipped());
         while let Some(input) = self.inputs.pop_front() {
             // The format only silences the guess of the reader of tables.
-            let Some(opened) =
-                input::open(&input, Some(Format::Jsonl), self.options.interrupted, self.options.max_memory)?
+            let Some(opened) = input::open(
+                &input,
+                Some(Format::Jsonl),
+                self.options.interrupted,
+                self.options.max_memory,
+                None,
+            )?
             else {
                 continue;
             };
@@ -311,7 +316,7 @@ fn guess(input: &Input, head: &[u8]) -> Option<BagFormat> {
 pub fn read_vocabulary(path: &Path) -> Result<Vocabulary, ReadError> {
     let input = Input::Path(path.to_path_buf());
     let name = path.display().to_string();
-    let opened = input::open(&input, Some(Format::Csv), None, None)?
+    let opened = input::open(&input, Some(Format::Csv), None, None, None)?
         .ok_or_else(|| ReadError::Empty { file: name.clone() })?;
     let mut lines = Lines::new(&name, opened.body.into_stream());
     let mut words = Vec::new();
