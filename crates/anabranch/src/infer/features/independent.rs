@@ -66,7 +66,7 @@ impl Independent {
 }
 
 impl Signal {
-    /// `None` where rows are too few for their columns, or show nothing but noise.
+    /// `None` where rows are too few for their columns, show nothing but noise, or hardly any.
     pub(super) fn of(rows: &Batch, most: usize) -> Option<Self> {
         let (n, d) = (rows.n_rows(), rows.dimensions());
         if d > MOST_COLUMNS || n < ROWS_EACH * d {
@@ -92,6 +92,10 @@ impl Signal {
         // The largest first.
         let values: Vec<f64> = (0..d).rev().map(|ix| values[ix].max(0.0)).collect();
         let (k, noise) = beyond_noise(&values, n)?;
+        // Rows that fill most of their space are not a few features and the same noise everywhere.
+        if 2 * k > d {
+            return None;
+        }
         let k = k.min(most).min(MOST);
         let directions: Vec<f64> =
             (0..k).flat_map(|ix| (0..d).map(move |row| vectors[(row, d - 1 - ix)])).collect();
