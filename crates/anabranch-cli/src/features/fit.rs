@@ -105,6 +105,9 @@ pub fn fit(args: &FitArgs) -> Result<(), Failure> {
     run.finish(stream, resumed)
 }
 
+/// Opens the rows once more.
+type Reopen<'a> = dyn Fn() -> Result<Minibatches, Failure> + 'a;
+
 /// A run from its first row to its model.
 pub(super) struct Run<'a> {
     pub(super) title: String,
@@ -114,7 +117,7 @@ pub(super) struct Run<'a> {
     pub(super) test: Option<Batch>,
     pub(super) checkpoints: Option<Checkpoints>,
     /// Passes in all, and what opens the rows once more.
-    pub(super) further: Option<(u32, &'a dyn Fn() -> Result<Minibatches, Failure>)>,
+    pub(super) further: Option<(u32, &'a Reopen<'a>)>,
 }
 
 type Centre = Central<LinearGaussian, Beta>;
