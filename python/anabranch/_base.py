@@ -491,7 +491,7 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
     @classmethod
     def _from_bytes(cls, data):
         made = json.loads(_core.describe(data))
-        provenance, process = made["provenance"], made["process"]
+        provenance, process, half_life = made["provenance"], made["process"], made["half_life"]
         discount = {"discount": _given(process["discount"])} if "discount" in process else {}
         if bool(discount) != cls._has_discount:
             fitting = "PYMixture" if discount else "DPMixture"
@@ -504,6 +504,7 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             batch_size=provenance["batch_size"],
             bootstrap=provenance["bootstrap_rows"],
             random_state=provenance["seed"],
+            half_life=int(half_life) if isinstance(half_life, float) and half_life.is_integer() else half_life,
         )
         columns = provenance["schema"]["columns"]
         model.n_features_in_ = len(columns)

@@ -40,7 +40,7 @@ class DPMixture(StreamingMixture):
         no longer than that (but 1000), others no longer than an eighth of it (but 32). ``"auto"`` forgets, component by
         component, what the newest rows speak against.
     workers : int, optional
-        Minibatches in flight, each with the posterior it started from; by default at most 32 and fewer at first, and
+        Minibatches in flight, each with the posterior it started from; by default at most 64 and fewer at first, and
         as many as threads with ``schedule="free"``.
     schedule : {"deterministic", "free"}, default="deterministic"
         Deterministic: ``random_state`` and ``workers`` fix the result, whatever ``n_jobs`` is. Free: each minibatch joins as soon as it can.

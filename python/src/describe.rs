@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use anabranch::family::{AnyFamily, Block};
+use anabranch::posterior::HalfLife;
 use anabranch_io::Schema;
 use anabranch_io::model::Model;
 use pyo3::prelude::*;
@@ -14,9 +15,15 @@ use crate::error::Fault;
 pub fn describe(bytes: &[u8]) -> PyResult<String> {
     let model = Model::from_bytes(bytes).map_err(Fault::input)?;
     let posterior = model.fold.posterior();
+    let half_life = match posterior.past().half_life {
+        Some(HalfLife::Rows(rows)) => serde_json::json!(rows),
+        Some(HalfLife::Auto) => serde_json::json!("auto"),
+        Some(HalfLife::Seconds(_)) | None => serde_json::Value::Null,
+    };
     let description = serde_json::json!({
         "family": family_text(posterior.family(), &model.provenance.schema),
         "process": posterior.process(),
+        "half_life": half_life,
         "provenance": model.provenance,
     });
     Ok(description.to_string())

@@ -141,7 +141,7 @@ impl View {
         if wanted == Wanted::Tail && self.posterior.tail().is_empty() {
             return Err(Fault::with_hint(
                 "the model does not know how unlikely ordinary rows are",
-                Some("it learns that from rows after the first minibatch: fit it with more rows, or with a smaller bootstrap_rows"),
+                Some("it learns that from rows after the first minibatch: fit it with more rows, or with a smaller bootstrap"),
             )
             .into());
         }

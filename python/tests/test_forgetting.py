@@ -31,6 +31,16 @@ def test_pieces_are_one_stream():
     assert np.array_equal(one.score_samples(X), pieces.score_samples(X))
 
 
+def test_a_model_that_was_saved_goes_on_forgetting(tmp_path):
+    X = stream(1500)
+    for half_life in (300, "auto"):
+        model = DPMixture(half_life=half_life, bootstrap=1000, random_state=0).fit(X[:3000])
+        model.save(tmp_path / "model")
+        loaded = DPMixture.load(tmp_path / "model")
+        assert loaded.half_life == half_life
+        assert loaded.partial_fit(X[3000:]).counts_.sum() < 4000
+
+
 def test_events_follow_every_id():
     ids, deaths, components = set(), 0, 0
 

@@ -324,9 +324,10 @@ fn posteriors_that_nobody_holds_are_freed() {
     for schedule in [Schedule::Free, Schedule::Deterministic] {
         let rows = rows_of(Columns::Reals, 9, 400, 3, 2);
         let central = Central::new(default_family("gaussian", &rows), process());
-        let (mut posteriors, mut components) = (Vec::new(), Vec::new());
+        let (mut posteriors, mut components, mut largest) = (Vec::new(), Vec::new(), 0);
         let mut remember = |_: &Event, central: &Centre| {
             let snapshot = central.snapshot();
+            largest = largest.max(snapshot.components().len());
             components.extend(snapshot.components().iter().map(Arc::downgrade));
             posteriors.push(Arc::downgrade(&snapshot));
             Flow::Continue
@@ -339,8 +340,16 @@ fn posteriors_that_nobody_holds_are_freed() {
         let mut living: Vec<_> = posteriors.iter().filter_map(|p| p.upgrade()).collect();
         living.dedup_by(|a, b| Arc::ptr_eq(a, b));
         assert!(living.len() <= kept, "{schedule:?}: {} posteriors are kept", living.len());
-        let held =
-            |component| living.iter().any(|p| p.components().iter().any(|c| Arc::ptr_eq(c, &component)));
-        assert!(components.iter().filter_map(|c| c.upgrade()).all(held), "an old component is kept");
+        // Whoever looks late misses a posterior, but not that the components of a hundred are kept.
+        let mut kept_components: Vec<_> =
+            components.iter().filter_map(|c| c.upgrade()).map(|c| Arc::as_ptr(&c)).collect();
+        kept_components.sort_unstable();
+        kept_components.dedup();
+        let most = kept * (largest + 1);
+        assert!(
+            kept_components.len() <= most,
+            "{} of at most {most} components are kept",
+            kept_components.len()
+        );
     }
 }

@@ -63,7 +63,7 @@ pub struct EngineArgs {
     /// Threads that infer [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub threads: Option<u32>,
-    /// Logical workers: minibatches in flight, each with the posterior it started from [default: at most 32, fewer at first; threads with --schedule free]
+    /// Logical workers: minibatches in flight, each with the posterior it started from [default: at most 64, fewer at first; threads with --schedule free]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub workers: Option<u32>,
     /// When minibatches join the posterior

@@ -27,6 +27,22 @@ fn assert_accounted(result: &Value, rows: u64) {
     assert!((all - rows as f64).abs() < 1e-6, "{result}");
 }
 
+/// Rows of a model that did not forget are as old as the newest of them.
+#[test]
+fn a_model_begins_to_forget_where_it_ended() {
+    let sandbox = sandbox();
+    sandbox.fit(&["before.csv", "--out", "model"]);
+    let result = sandbox.fit(&["after.csv", "--from", "model", "--half-life", "300"]);
+    assert_accounted(&result, 2400);
+    let clocks: Vec<f64> = (1..=4).map(|n| 256.0 * f64::from(n)).chain([1200.0]).collect();
+    let (mut expected, mut before) = (1200.0 * (-1200.0_f64 / 300.0).exp2(), 0.0);
+    for clock in clocks {
+        expected += (clock - before) * ((clock - 1200.0) / 300.0_f64).exp2();
+        before = clock;
+    }
+    assert!((number(&result, "mass") - expected).abs() < 0.5, "{result} {expected}");
+}
+
 #[test]
 fn the_model_is_of_the_last_rows_and_events_lead_to_its_ids() {
     let sandbox = sandbox();

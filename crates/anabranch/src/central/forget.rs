@@ -38,7 +38,9 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
     pub fn forget(&mut self, half_life: HalfLife) {
         let past = &mut self.posterior.past;
         if past.half_life.is_none_or(|before| !before.same_clock(half_life)) {
-            past.clock = None;
+            // What is there already is as old as the newest of it.
+            let rows = self.posterior.mass + past.forgotten;
+            past.clock = (rows > 0.0 && matches!(half_life, HalfLife::Rows(_))).then_some(rows);
         }
         past.half_life = Some(half_life);
     }

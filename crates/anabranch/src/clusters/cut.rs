@@ -137,11 +137,10 @@ impl Clusters {
             Rule::Count(_) => cut.min_size.unwrap_or(0.0),
             _ => cut.min_size.unwrap_or(MIN_SIZE),
         };
-        let mut small = vec![false; tree.leaves.len()];
-        if cut.noise {
-            let rows = sizes(tree, &mut groups);
-            (0..small.len()).for_each(|leaf| small[leaf] = rows[groups.find(leaf)] < min_size);
-        } else {
+        let rows = sizes(tree, &mut groups);
+        let small: Vec<bool> =
+            (0..tree.leaves.len()).map(|leaf| rows[groups.find(leaf)] < min_size).collect();
+        if !cut.noise {
             absorb_small(tree, &mut groups, min_size);
         }
         let mut oldest: BTreeMap<ComponentId, ComponentId> = BTreeMap::new();
@@ -149,6 +148,8 @@ impl Clusters {
             oldest.entry(posterior.resolve(*retired)).or_insert(*retired);
         }
         let mut clusters: BTreeMap<usize, Cluster> = BTreeMap::new();
+        // Who is too small to be a cluster gives it a name only if all are.
+        let mut eldests: BTreeMap<usize, (bool, ComponentId)> = BTreeMap::new();
         for (place, leaf) in tree.leaves.iter().enumerate() {
             let eldest = oldest.get(&leaf.component).map_or(leaf.component, |old| leaf.component.min(*old));
             let cluster = clusters.entry(groups.find(place)).or_insert_with(|| Cluster {
@@ -157,9 +158,11 @@ impl Clusters {
                 rows: 0.0,
                 peak: f64::NEG_INFINITY,
                 valley: None,
-                noise: small[place],
+                noise: cut.noise && small[place],
             });
-            cluster.name = cluster.name.min(eldest);
+            let best = eldests.entry(groups.find(place)).or_insert((small[place], eldest));
+            *best = (*best).min((small[place], eldest));
+            cluster.name = best.1;
             cluster.components.push(leaf.component);
             cluster.rows += leaf.rows;
             cluster.peak = cluster.peak.max(leaf.peak);

@@ -307,6 +307,16 @@ fn a_cluster_keeps_the_name_of_its_oldest_component_when_that_becomes_part_of_an
 }
 
 #[test]
+fn who_is_too_small_to_be_a_cluster_gives_no_name() {
+    let faded = cut_of(&line(&[(4.0, 0.0), (500.0, 30.0)]), Rule::Auto);
+    assert_eq!(faded.len(), 1);
+    assert_eq!(faded.of(ComponentId(1)), Some(ComponentId(1)));
+    assert_eq!(faded.of(ComponentId(0)), Some(ComponentId(1)));
+    let small = cut_of(&line(&[(4.0, 0.0), (5.0, 30.0)]), Rule::Auto);
+    assert_eq!(small.of(ComponentId(1)), Some(ComponentId(0)), "somebody has to");
+}
+
+#[test]
 fn joining_parting_and_appearing_are_told() {
     let apart = cut_of(&line(&[(500.0, 0.0), (500.0, 9.0), (500.0, 60.0)]), Rule::Auto);
     let joined = cut_of(&line(&[(500.0, 0.0), (500.0, 2.0), (500.0, 60.0), (500.0, 90.0)]), Rule::Auto);

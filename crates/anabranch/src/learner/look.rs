@@ -30,6 +30,8 @@ pub struct Shown<F, P> {
     centre: Central<F, P>,
     /// Rows when it was ended, by weight.
     ended: f64,
+    /// Rows that it has learned since.
+    since: f64,
     names: Names,
 }
 
@@ -39,13 +41,12 @@ impl<F: Family, P: Process> Shown<F, P> {
     pub fn new(ended: Central<F, P>, run: Option<&Central<F, P>>, before: Option<&Self>) -> Self {
         let next = run.map_or(0, |run| run.checkpoint().next_id());
         let names = before.map(|before| before.names.clone()).unwrap_or_default();
-        Self { ended: ended.snapshot().mass(), names: names.of(&ended, next), centre: ended }
+        Self { ended: ended.snapshot().mass(), since: 0.0, names: names.of(&ended, next), centre: ended }
     }
 
     /// Whether as many rows more can be learned by what was shown; else the run is to be ended again.
     pub fn takes(&self, rows: usize) -> bool {
-        let grown = self.centre.snapshot().mass() + rows as f64 - self.ended;
-        rows <= MOST_ROWS && grown <= GROWTH * self.ended
+        rows <= MOST_ROWS && self.since + rows as f64 <= GROWTH * self.ended
     }
 
     /// Learns the rows that came since, as minibatches of so many rows.
@@ -55,18 +56,19 @@ impl<F: Family, P: Process> Shown<F, P> {
         let next = self.centre.checkpoint().absorbed().next();
         let mut source = Named { minibatches: rows.pieces(minibatch_rows), next };
         engine::run(&self.centre, &mut source, &config, &mut ()).unwrap_or_else(|never| match never {});
+        self.since += rows.mass();
         self.names.add(&self.centre.snapshot());
     }
 
     /// Everything that it takes to show it again.
     pub fn keep(&self) -> (Fold<F, P>, Memory, Kept) {
         let (fold, memory) = self.centre.state();
-        (fold, memory, Kept { ended: self.ended, names: self.names.clone() })
+        (fold, memory, Kept { ended: self.ended, since: self.since, names: self.names.clone() })
     }
 
     /// Shows again what was kept.
-    pub fn restore(fold: Fold<F, P>, memory: Memory, Kept { ended, names }: Kept) -> Self {
-        Self { centre: Central::from_fold(fold).with_memory(memory), ended, names }
+    pub fn restore(fold: Fold<F, P>, memory: Memory, Kept { ended, since, names }: Kept) -> Self {
+        Self { centre: Central::from_fold(fold).with_memory(memory), ended, since, names }
     }
 
     /// The model, with its components under the ids that they have in it.
@@ -96,6 +98,7 @@ impl<F: Family, P: Process> Shown<F, P> {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Kept {
     ended: f64,
+    since: f64,
     names: Names,
 }
 
@@ -123,8 +126,8 @@ struct Names {
     shown: BTreeMap<ComponentId, ComponentId>,
     /// The names of components of the run that were ever shown.
     lasting: BTreeMap<ComponentId, ComponentId>,
-    /// The name under which each remembered row was shown first, by the row's key.
-    first: Vec<(u64, ComponentId)>,
+    /// The names under which each remembered row was shown first and last, by the row's key.
+    rows: Vec<(u64, [ComponentId; 2])>,
     /// The first name that nobody ever had.
     next: u64,
 }
@@ -136,30 +139,37 @@ impl Names {
     }
 
     /// The names in a model that was ended anew. Components of the run, whose ids are below `of_run`, have theirs; another one
-    /// has the name under which most of its rows were shown first, if most of the rows of that name are its.
+    /// has the name under which most of its rows were shown first, if most of the rows of that name are its, or else the name
+    /// under which they were shown last.
     fn of<F: Family, P: Process>(mut self, ended: &Central<F, P>, of_run: u64) -> Self {
         let now = ended.snapshot();
         let ids: Vec<ComponentId> = now.components().iter().map(|c| c.id()).collect();
         let kept = |id: &ComponentId| self.lasting.get(id).filter(|_| id.0 < of_run).map(|name| (*id, *name));
         let mut named: BTreeMap<ComponentId, ComponentId> = ids.iter().filter_map(kept).collect();
         let strangers = ids.iter().any(|id| id.0 >= of_run);
-        let unnamed = named.len() < ids.len() && !self.first.is_empty();
+        let unnamed = named.len() < ids.len() && !self.rows.is_empty();
         let rows = if strangers || unnamed { labels(ended, &now) } else { Vec::new() };
-        let first: BTreeMap<u64, ComponentId> = self.first.iter().copied().collect();
-        if unnamed {
-            let pairs = rows.iter().filter_map(|(key, is)| Some((*first.get(key)?, *is)));
-            let mut taken: BTreeSet<ComponentId> = self.lasting.values().copied().collect();
-            for (name, is) in best_matches(pairs) {
-                if !named.contains_key(&is) && taken.insert(name) {
-                    named.insert(is, name);
-                }
+        let before: BTreeMap<u64, [ComponentId; 2]> = self.rows.iter().copied().collect();
+        let mut taken: BTreeSet<ComponentId> = self.lasting.values().copied().collect();
+        for shown in 0..if unnamed { 2 } else { 0 } {
+            let pairs = rows.iter().filter_map(|(key, is)| Some((before.get(key)?[shown], *is)));
+            let free =
+                |(name, is): &(ComponentId, ComponentId)| !taken.contains(name) && !named.contains_key(is);
+            let found = best_matches(pairs.filter(free));
+            for (name, is) in found {
+                taken.insert(name);
+                named.insert(is, name);
             }
         }
         for id in ids {
             named.entry(id).or_insert_with(|| self.fresh(id));
         }
         if !rows.is_empty() {
-            self.first = rows.iter().map(|(key, id)| (*key, *first.get(key).unwrap_or(&named[id]))).collect();
+            let names = |(key, id): &(u64, ComponentId)| {
+                let last = named[id];
+                (*key, [before.get(key).map_or(last, |names| names[0]), last])
+            };
+            self.rows = rows.iter().map(names).collect();
         }
         self.lasting.extend(named.range(..ComponentId(of_run)).map(|(id, name)| (*id, *name)));
         self.shown = named;
