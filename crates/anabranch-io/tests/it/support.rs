@@ -120,11 +120,7 @@ pub(crate) fn parquet_grouped(batch: &RecordBatch, compression: Compression, row
         .set_compression(compression)
         .set_max_row_group_row_count(Some(rows))
         .build();
-    let mut bytes = Vec::new();
-    let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), Some(properties)).unwrap();
-    writer.write(batch).unwrap();
-    writer.close().unwrap();
-    bytes
+    written(batch, properties)
 }
 
 /// Parquet whose columns are one page each, packed.
@@ -136,6 +132,10 @@ pub(crate) fn parquet_in_one_page(batch: &RecordBatch) -> Vec<u8> {
         .set_data_page_row_count_limit(usize::MAX)
         .set_write_batch_size(batch.num_rows())
         .build();
+    written(batch, properties)
+}
+
+fn written(batch: &RecordBatch, properties: WriterProperties) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), Some(properties)).unwrap();
     writer.write(batch).unwrap();
