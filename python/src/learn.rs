@@ -123,8 +123,7 @@ impl Looking {
         let Some(Look { shown, since, .. }) = &mut self.look else { return };
         *since = since.take().filter(|since| shown.takes(since.rows + rows));
         if let Some(since) = since {
-            since.values.extend_from_slice(&buffer.values[before * columns..]);
-            since.push_weights(buffer.weights.as_ref().map(|weights| &weights[before..]), rows);
+            since.push_from(buffer, before, buffer.rows, columns);
         }
     }
 

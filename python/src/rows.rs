@@ -165,6 +165,12 @@ impl Buffer {
         Ok(())
     }
 
+    /// Appends the rows `first..last` of another buffer of as many columns.
+    pub fn push_from(&mut self, other: &Self, first: usize, last: usize, columns: usize) {
+        self.values.extend_from_slice(&other.values[first * columns..last * columns]);
+        self.push_weights(other.weights.as_ref().map(|weights| &weights[first..last]), last - first);
+    }
+
     /// Appends the weights of `n` rows whose values were appended.
     pub fn push_weights(&mut self, weights: Option<&[f64]>, n: usize) {
         if weights.is_some() || self.weights.is_some() {

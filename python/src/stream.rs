@@ -70,10 +70,7 @@ impl RowStream for BlockStream {
                 (self.current, self.at) = (block, 0);
             }
             let last = (self.at + wanted).min(self.current.rows);
-            buffer
-                .values
-                .extend_from_slice(&self.current.values[self.at * self.columns..last * self.columns]);
-            buffer.push_weights(self.current.weights.as_ref().map(|w| &w[self.at..last]), last - self.at);
+            buffer.push_from(&self.current, self.at, last, self.columns);
             wanted -= last - self.at;
             self.at = last;
         }
