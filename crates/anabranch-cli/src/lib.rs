@@ -22,6 +22,7 @@ pub mod report;
 pub mod request;
 mod resources;
 mod sample;
+mod slips;
 mod stop;
 mod topics;
 
@@ -37,10 +38,14 @@ pub use merge::{Merged, merge};
 
 /// Parses the arguments, of which the first is the name of the program, runs the command, and returns the exit code.
 pub fn main_with(args: impl IntoIterator<Item = OsString>) -> u8 {
-    let cli = match request::parse(args) {
+    let words: Vec<OsString> = args.into_iter().collect();
+    let cli = match request::parse(&words) {
         Ok(cli) => cli,
         Err(Refused::Together(failure)) => return failure.report(),
         Err(Refused::Words(error)) => {
+            if let Some(failure) = slips::explain(&error, &request::command(), &words) {
+                return failure.report();
+            }
             // Help and version go to standard output and are a success; everything else is the user's slip.
             let code = if error.use_stderr() { 1 } else { 0 };
             let _ = error.print();

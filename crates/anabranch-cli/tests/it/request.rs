@@ -284,9 +284,24 @@ fn a_slip_is_answered_with_a_flag_of_the_same_command() {
         ("predict", "--scroe", "--score"),
         ("clusters", "--vally", "--valley"),
         ("submit", "--replica", "--replicas"),
+        ("fit", "--ouput", "--out"),
+        ("predict", "--output", "--out"),
+        ("fit", "--lables", "--labels"),
     ];
     for (command, slip, meant) in slips {
         let run = Sandbox::new().run(&[command, "a", slip]);
-        assert!(run.stderr.contains(&format!("a similar argument exists: '{meant}'")), "{}", run.stderr);
+        assert_eq!(run.message(), format!("`anabranch {command}` has no flag {slip}"));
+        assert!(run.stderr.contains(&format!("did you mean {meant}?")), "{}", run.stderr);
+    }
+    let run = Sandbox::new().run(&["fti", "a"]);
+    assert!(run.stderr.contains("did you mean `anabranch fit`?"), "{}", run.stderr);
+}
+
+#[test]
+fn who_asks_for_a_number_of_clusters_is_told_how_to_get_it() {
+    for flag in ["--clusters", "--n-components", "--k", "-k"] {
+        let run = Sandbox::new().run(&["fit", "a", flag, "4"]);
+        assert_eq!(run.message(), format!("`anabranch fit` has no flag {flag}"));
+        assert!(run.stderr.contains("--max-components K bounds it"), "{}", run.stderr);
     }
 }

@@ -210,8 +210,13 @@ impl<B: Minibatch> Memory<B> {
 
     /// The same of rows beside which those of the beginning have been halved so often.
     pub(crate) fn offer_at(&mut self, id: BatchId, batch: &B, halvings: f64) {
-        self.between = None;
+        self.look_anew();
         self.sample.offer(id, batch, halvings);
+    }
+
+    /// The components have changed: how many are possible is not known any more.
+    pub(crate) fn look_anew(&mut self) {
+        self.between = None;
     }
 
     /// Halvings at which weights and keys of the sample count as they are, and the most so far.

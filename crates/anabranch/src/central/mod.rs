@@ -163,15 +163,20 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
         self.remembered(|memory| memory.between())
     }
 
-    /// Offers the rows of a minibatch to the sample. Offering them twice changes nothing.
+    /// Offers the rows of a minibatch to the sample. Offering them twice changes nothing, and so do the rows of a further
+    /// pass, which are cut into other minibatches and would look like copies.
     pub fn remember(&self, batch: BatchId, rows: &B) {
         self.remember_at(batch, rows, None);
     }
 
     /// The same of a minibatch of this clock.
     pub(crate) fn remember_at(&self, batch: BatchId, rows: &B, clock: Option<f64>) {
-        let halvings = self.snapshot().past().halvings_at(clock);
-        self.remembered(|memory| memory.offer_at(batch, rows, halvings));
+        let snapshot = self.snapshot();
+        let halvings = snapshot.past().halvings_at(clock);
+        self.remembered(|memory| match snapshot.pass() {
+            0 => memory.offer_at(batch, rows, halvings),
+            _ => memory.look_anew(),
+        });
     }
 
     /// Forgets like this from now on, where it is told.
