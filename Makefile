@@ -26,7 +26,7 @@ set-up: ## Install what the build needs (a C++ compiler, where there is none)
 .PHONY: test
 # One kind of build for all of it: that whose instructions are counted.
 test: export CARGO_INCREMENTAL := 0
-test: set-up figures unit instructions cluster model-check python ## Set up and run every test, the model check and the fuzzer's repeatable part
+test: set-up figures unit pages instructions cluster model-check python ## Set up and run every test, the model check and the fuzzer's repeatable part
 	@fuzz/run check
 
 .PHONY: instructions
@@ -109,6 +109,19 @@ docs: $(MDBOOK) ## Build the guide, with mdBook, into target/guide, and check it
 
 $(MDBOOK):
 	$(CARGO) install --locked mdbook --root $(TOOLS)
+
+.PHONY: pages
+pages: ## Look at the pages of reports, experiments and the guide (where it is built) in Chromium
+	$(CARGO) build --workspace --locked --bin anabranch
+	@scripts/pages
+
+.PHONY: wheel
+wheel: ## Build and check the Python wheel for any Linux with glibc 2.17 or newer
+	scripts/wheel
+
+.PHONY: archive
+archive: ## Pack the command with manual pages, completions and licences
+	scripts/archive
 
 .PHONY: figures
 figures: ## Check that every figure in the documents is in bench/results
