@@ -1,6 +1,6 @@
 """Time and quality beside scikit-learn and river: the same rows, one thread each, in the same run, several draws.
 
-    python bench/speed.py [--draws N] [--cases NAME ...] [--threads N] [--binary FILE] [--fresh] [--write]
+    python bench/speed.py [--draws N] [--cases NAME ...] [--threads N] [--binary FILE] [--fresh | --kept] [--write]
 
 Each fit has a process of its own whose BLAS and OpenMP have as many threads as anabranch. Densities of mixtures are those of held-out
 rows, scored by the same function, minus that of the mixture that the rows were drawn from. Every fit is kept in target/speed, so that
@@ -136,6 +136,8 @@ def measure(case: str, draw: int, args: argparse.Namespace) -> list[dict]:
     rivals = [name for name in RIVALS if name != "hdbscan" or data.train.shape[1] <= 2]
     runs |= {name: lambda name=name: of_rival(name, data, clusters, args.threads, draw) for name in rivals}
     rows = []
+    if args.kept and not all((WORK / f"{case}-{draw}-{name}-{args.threads}.json").exists() for name in runs):
+        return []
     for name, run in runs.items():
         found = kept(WORK / f"{case}-{draw}-{name}-{args.threads}.json", run)
         below = None if found["density"] is None else found["density"] - truth
@@ -171,7 +173,8 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--binary", type=Path, default=ROOT / "target/release/anabranch")
     parser.add_argument("--cases", nargs="+", default=CASES, choices=SYNTHETIC)
-    parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--fresh", action="store_true", help="measure everything anew")
+    parser.add_argument("--kept", action="store_true", help="measure nothing: the draws that are complete")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--rival", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -186,7 +189,7 @@ def main() -> None:
     texts = texts_of(rows)
     print("\n\n".join(texts[case] for case in args.cases))
     if args.write:
-        record.write("speed", f"make bench-speed ({args.draws} draws, {args.threads} thread)", rows, texts, ("scikit-learn", "river", "numpy"))
+        record.write("speed", f"make bench-speed ({args.threads} thread)", rows, texts, ("scikit-learn", "river", "numpy"))
 
 
 if __name__ == "__main__":
