@@ -111,8 +111,9 @@ $(MDBOOK):
 	$(CARGO) install --locked mdbook --root $(TOOLS)
 
 .PHONY: pages
+# The program that the tests use, so that nothing is compiled again.
 pages: ## Look at the pages of reports, experiments and the guide (where it is built) in Chromium
-	$(CARGO) build --workspace --locked --bin anabranch
+	$(CARGO) test --workspace --locked --test it --no-run --quiet
 	@scripts/pages
 
 .PHONY: wheel
