@@ -6,8 +6,8 @@ document.querySelectorAll("thead th").forEach((head) => {
     const sign = head.getAttribute("aria-sort") === "descending" ? 1 : -1;
     const cell = (row) => row.cells[head.cellIndex];
     const number = (row) => parseFloat(cell(row).dataset.v ?? cell(row).textContent.replace(/,/g, "").replace("−", "-"));
-    const numbers = [...body.rows].some((row) => !Number.isNaN(number(row)));
-    const value = (row) => (Number.isNaN(number(row)) ? -Infinity : number(row));
+    const numbers = [...body.rows].some((row) => Number.isFinite(number(row)));
+    const value = (row) => (Number.isFinite(number(row)) ? number(row) : -Infinity);
     const order = numbers ? (a, b) => value(a) - value(b) || 0 : (a, b) => cell(a).textContent.localeCompare(cell(b).textContent);
     const rows = [...body.rows].sort((a, b) => sign * order(a, b));
     head.parentElement.querySelectorAll("th").forEach((th) => th.removeAttribute("aria-sort"));
