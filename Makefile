@@ -13,6 +13,7 @@ FUZZ_SECONDS ?= 120
 TOOLS := $(CURDIR)/target/tools
 BENCH := target/quality/venv
 DENY := $(TOOLS)/bin/cargo-deny
+MDBOOK := $(TOOLS)/bin/mdbook
 
 .PHONY: help
 help: ## List the targets
@@ -25,7 +26,7 @@ set-up: ## Install what the build needs (a C++ compiler, where there is none)
 .PHONY: test
 # One kind of build for all of it: that whose instructions are counted.
 test: export CARGO_INCREMENTAL := 0
-test: set-up unit instructions cluster model-check python ## Set up and run every test, the model check and the fuzzer's repeatable part
+test: set-up figures unit pages instructions cluster model-check python ## Set up and run every test, the model check and the fuzzer's repeatable part
 	@fuzz/run check
 
 .PHONY: instructions
@@ -102,6 +103,31 @@ deny: $(DENY)
 $(DENY):
 	$(CARGO) install --locked cargo-deny --root $(TOOLS)
 
+.PHONY: docs
+docs: $(MDBOOK) ## Build the guide, with mdBook, into target/guide, and check its links
+	scripts/guide $(MDBOOK)
+
+$(MDBOOK):
+	$(CARGO) install --locked mdbook --root $(TOOLS)
+
+.PHONY: pages
+# The program that the tests use, so that nothing is compiled again.
+pages: ## Look at the pages of reports, experiments and the guide (where it is built) in Chromium
+	$(CARGO) test --workspace --locked --test it --no-run --quiet
+	@scripts/pages
+
+.PHONY: wheel
+wheel: ## Build and check the Python wheel for any Linux with glibc 2.17 or newer
+	scripts/wheel
+
+.PHONY: archive
+archive: ## Pack the command with manual pages, completions and licences
+	scripts/archive
+
+.PHONY: figures
+figures: ## Check that every figure in the documents is in bench/results
+	@scripts/figures --check
+
 .PHONY: bench
 bench: ## Run the benchmarks: inference, identification, readers
 	$(CARGO) bench -p anabranch -p anabranch-io --features anabranch-io/arrow --bench identify --bench infer --bench read --locked
@@ -111,7 +137,7 @@ bench-products: ## Measure the machine's limits and the crates that could multip
 	$(CARGO) run --release --locked --manifest-path bench/products/Cargo.toml --target-dir target/products
 
 .PHONY: bench-speed
-bench-speed: $(BENCH)/installed ## Measure time and quality next to scikit-learn, and write docs/performance
+bench-speed: $(BENCH)/installed ## Measure time and quality next to scikit-learn and river, and store bench/results/speed.json
 	$(CARGO) build --release --locked
 	$(BENCH)/bin/python bench/speed.py --write
 
@@ -131,25 +157,25 @@ bench-threads: ## Measure how the speed grows with threads
 DATA ?=
 
 .PHONY: bench-quality
-bench-quality: $(BENCH)/installed ## Measure the quality of fits next to scikit-learn, and write docs/quality.md
+bench-quality: $(BENCH)/installed ## Measure the quality of fits next to scikit-learn, and store bench/results/quality.json
 	$(BENCH)/bin/python bench/quality.py --write --fresh $(if $(DATA),--data $(DATA))
 
 .PHONY: bench-clusters
-bench-clusters: $(BENCH)/installed ## Measure clusters of any shape next to scikit-learn, and write the table of docs/clusters.md (DATA=DIR)
+bench-clusters: $(BENCH)/installed ## Measure clusters of any shape next to scikit-learn, and store bench/results/clusters.json (DATA=DIR)
 	$(CARGO) build --release --locked --bin anabranch
 	$(BENCH)/bin/python bench/clusters.py --write --scale $(if $(DATA),--data $(DATA))
 
 .PHONY: bench-drift
 bench-drift: $(BENCH)/installed ## Streams that change next to river's clusterers (FILES="ROWS.npy:CHANGE …" adds streams of your own)
-	$(BENCH)/bin/pip install --quiet river maturin
+	$(BENCH)/bin/pip install --quiet maturin
 	cd python && ../$(BENCH)/bin/maturin build --release --locked --quiet --interpreter ../$(BENCH)/bin/python --out ../$(BENCH)/wheels
 	$(BENCH)/bin/pip install --quiet --no-deps --force-reinstall $(BENCH)/wheels/*.whl
-	$(BENCH)/bin/python bench/drift.py $(FILES)
+	$(BENCH)/bin/python bench/drift.py --write $(FILES)
 
 .PHONY: bench-easy
 bench-easy: $(BENCH)/installed ## Count clusters that anybody can see: separated, few rows, sorted, overlapping (DATA=DIR adds real data)
 	$(CARGO) build --release --locked --bin anabranch
-	$(BENCH)/bin/python bench/easy.py $(if $(DATA),--data $(DATA))
+	$(BENCH)/bin/python bench/easy.py --write $(if $(DATA),--data $(DATA))
 
 .PHONY: bench-topics
 bench-topics: $(BENCH)/installed ## Measure topics next to tomotopy, gensim and scikit-learn, and write docs/topics.md (DATA=DIR)

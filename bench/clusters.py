@@ -29,6 +29,7 @@ from sklearn.cluster import HDBSCAN, KMeans
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import BayesianGaussianMixture
 
+import record
 from shapes import SHAPES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -144,7 +145,6 @@ def mean_of(lines: list[Line]) -> Line:
 
 
 # Where the page holds the table.
-MARKS = ("<!-- measured -->", "<!-- /measured -->")
 METHODS = ("clusters", "told", "hdbscan", "hdbscan best", "mixture", "k-means")
 HEADS = ("clusters", "clusters, N given", "HDBSCAN, default", "HDBSCAN, best of four", "BGM, K given", "k-means, K given")
 
@@ -224,9 +224,8 @@ def main() -> None:
     measured = table(lines) + (f"\n\n{scale(args.binary, folder)}" if args.scale else "")
     print(measured)
     if args.write:
-        page = ROOT / "docs/clusters.md"
-        before, _, rest = page.read_text().partition(MARKS[0])
-        page.write_text(f"{before}{MARKS[0]}\n\n{measured}\n\n{MARKS[1]}{rest.partition(MARKS[1])[2]}")
+        rows = [{"case": line.case, "rows": line.rows, "clusters": line.clusters, "figures": line.figures} for line in lines]
+        record.write("clusters", "make bench-clusters DATA=DIR", rows, {"table": measured}, ("scikit-learn", "numpy"))
 
 
 if __name__ == "__main__":

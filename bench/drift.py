@@ -23,6 +23,8 @@ import numpy as np
 from anabranch import DPMixture
 from sklearn.metrics import adjusted_rand_score
 
+import record
+
 FIRST = 2_000
 
 
@@ -135,6 +137,7 @@ def main():
     parser.add_argument("--block", type=int, default=250)
     parser.add_argument("--half-life", type=int, nargs="*", default=[500, 1_000, 4_000])
     parser.add_argument("--only", nargs="*", help="names of contestants")
+    parser.add_argument("--write", action="store_true", help="store bench/results/drift.json")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     streams = []
@@ -145,6 +148,7 @@ def main():
         streams.append((Path(path).stem, rows, np.load(labels)[: args.rows] if labels.exists() else None, int(change or 0)))
     if not streams:
         streams = [(name, *interchanging(args.rows, change, 7), change) for name, change in (("changing", 3_000), ("steady", 0))]
+    kept = []
     for name, rows, labels, change in streams:
         print(f"\n**{name}**, {len(rows)} rows in blocks of {args.block}\n")
         print("| | log density | adjusted Rand | rows to recover, density | agreement | CPU seconds |\n|---|---|---|---|---|---|")
@@ -152,8 +156,11 @@ def main():
             if args.only and not any(word in who for word in args.only):
                 continue
             density, agreement, by_density, by_agreement, seconds = run(make, rows, labels, args.block, change)
+            kept.append({"stream": name, "who": who, "density": density, "agreement": agreement, "recovery": by_density, "cpu_seconds": seconds})
             cells = (f"{density:.3f}", f"{agreement:.3f}", f"{by_density:.0f}", f"{by_agreement:.0f}", f"{seconds:.1f}")
             print(f"| {who} | " + " | ".join("" if cell == "nan" else cell for cell in cells) + " |", flush=True)
+    if args.write:
+        record.write("drift", "make bench-drift", kept, {}, ("river", "scikit-learn", "numpy"))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,9 @@ from pathlib import Path
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
-ROOT = Path(__file__).resolve().parent.parent
+import record
+from record import ROOT
+
 SHARE = 0.005
 
 
@@ -190,7 +192,9 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--data", type=Path)
+    parser.add_argument("--write", action="store_true", help="store bench/results/easy.json")
     args = parser.parse_args()
+    kept, texts = [], {}
     with ThreadPoolExecutor(args.jobs) as pool:
         for name in args.case or CASES:
             right = total = worst = 0
@@ -201,14 +205,18 @@ def main() -> None:
                 density = "" if found[0].density is None else f"  held-out {found[0].density:.4f}"
                 mark = "" if k is None or all(number == k for number in numbers) else "  <--"
                 print(f"{title}: {numbers}  least ARI {agreement:.3f}{density}  {np.mean([f.seconds for f in found]):.2f} s{mark}", flush=True)
+                kept.append({"case": name, "what": title, "clusters": k, "found": numbers, "least_agreement": agreement, "density": found[0].density})
                 if k is not None:
                     right += sum(number == k for number in numbers)
                     worst = max([worst, *(number - k for number in numbers)])
                     total += len(numbers)
             if total:
+                texts[name] = f"{right} of {total}"
                 print(f"{name}: {right} of {total} fits find the number ({100 * right / total:.1f} %), at most {worst} more\n", flush=True)
         if args.data:
             real(args.binary, args.data)
+    if args.write:
+        record.write("easy", f"make bench-easy ({args.draws} draws)", kept, texts, ("numpy",))
 
 
 def real(binary: Path, folder: Path) -> None:

@@ -24,7 +24,8 @@ plt.rcParams.update({"svg.hashsalt": "anabranch", "font.size": 8, "axes.spines.t
 
 def save(figure: plt.Figure, path: Path) -> None:
     """Writes without a date, so that equal pictures are equal files."""
-    figure.savefig(path, metadata={"Date": None}, dpi=100, bbox_inches="tight")
+    dated = "Date" if path.suffix == ".svg" else "Software"
+    figure.savefig(path, metadata={dated: None}, dpi=100, bbox_inches="tight")
     plt.close(figure)
 
 

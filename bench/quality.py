@@ -1,6 +1,6 @@
 """Measures how good the fitted mixtures are, next to scikit-learn's variational mixture on the same files.
 
-`make bench-quality` runs everything and writes docs/quality.md. While tuning:
+`make bench-quality` runs everything and stores bench/results/quality.json, which docs/quality.md shows. While tuning:
 
     python bench/quality.py --case 20d-overlapping --no-rival --binary target/release/anabranch
 
@@ -125,7 +125,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one draw of each case, and no rival")
     parser.add_argument("--no-rival", dest="rival", action="store_false", help="do not run scikit-learn")
     parser.add_argument("--fresh", action="store_true", help="run scikit-learn again instead of taking its results from target/quality/rival")
-    parser.add_argument("--write", action="store_true", help="write docs/quality.md and its pictures")
+    parser.add_argument("--write", action="store_true", help="store bench/results/quality.json and draw the pictures of docs/quality.md")
     options = parser.parse_args()
     if options.quick:
         options.draws, options.rival = 1, False

@@ -1,10 +1,10 @@
-"""Time and quality beside scikit-learn: the same rows, the same number of threads, in the same run.
+"""Time and quality beside scikit-learn and river: the same rows, one thread each, in the same run, several draws.
 
-    python bench/speed.py [--threads N] [--binary FILE] [--cases NAME ...] [--write]
+    python bench/speed.py [--draws N] [--cases NAME ...] [--threads N] [--binary FILE] [--fresh | --kept] [--write]
 
-Rivals are MiniBatchKMeans and BayesianGaussianMixture, both told the true number of clusters. Each program fits in a process of
-its own whose BLAS and OpenMP have as many threads as anabranch, and the fastest of TRIES counts (the mixture runs once). Prints a
-table; `--write` also puts it and a picture into docs/performance.
+Each fit has a process of its own whose BLAS and OpenMP have as many threads as anabranch. Densities of mixtures are those of held-out
+rows, scored by the same function, minus that of the mixture that the rows were drawn from. Every fit is kept in target/speed, so that
+a run that was cut short goes on; `--fresh` begins anew. `--write` stores bench/results/speed.json and fills the documents.
 """
 
 from __future__ import annotations
@@ -12,44 +12,90 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
-import tempfile
 import time
 import warnings
 from pathlib import Path
 
 import numpy as np
 
+import record
 import score
 from cases import SYNTHETIC, Data, synthetic
+from record import ROOT, number, span, spread, table
 
-ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / "target" / "speed"
 NAMES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-TRIES = 3
 CASES = ("2d", "20d-overlapping")
-# The mixture does not converge on these rows in a reasonable time; this is its default.
-ITERATIONS = 100
+# What a rival is called, and what it is told: the true number of clusters where it must have one.
+RIVALS = {
+    "bgm": "scikit-learn `BayesianGaussianMixture`, twice the true K, 25 iterations",
+    "gm": "scikit-learn `GaussianMixture`, true K given",
+    "hdbscan": "scikit-learn `HDBSCAN`, the best of four settings",
+    "kmeans": "scikit-learn `MiniBatchKMeans`, true K given",
+    "denstream": "river `DenStream`, the best of four settings",
+}
+OURS = "anabranch, all defaults"
+SIZES = (5, 15, 50, 150)
+# By the number of columns, which are scaled to unit variance.
+RADII = {2: (0.02, 0.05, 0.1, 0.2), 20: (0.5, 1.0, 2.0, 4.0)}
+
+
+def labels_of_denstream(rows: np.ndarray, radius: float) -> np.ndarray:
+    """Learned row by row, on rows of unit variance; labelled by the nearest cluster in the end, which is what `predict_one` does row by row."""
+    from river import cluster
+
+    scaled = (rows - rows.mean(0)) / rows.std(0)
+    model = cluster.DenStream(decaying_factor=1e-4, beta=0.5, mu=3, epsilon=radius, n_samples_init=1000)
+    for row in scaled.tolist():
+        model.learn_one(dict(enumerate(row)))
+    model.predict_one(dict(enumerate(scaled[0].tolist())))
+    centres = np.array([list(found.center.values()) for found in model.clusters.values()])
+    return np.concatenate([((part[:, None] - centres) ** 2).sum(2).argmin(1) for part in np.array_split(scaled, 50)])
+
+
+def best_of(settings, run, truth: np.ndarray) -> dict:
+    """The setting whose labels agree best with the truth; its time alone counts."""
+    tried = []
+    for setting in settings:
+        began = time.process_time()
+        labels = run(setting)
+        seconds = time.process_time() - began
+        tried.append({"cpu_seconds": seconds, "agreement": score.agreement(truth, labels), "components": len(set(labels[labels >= 0].tolist()))})
+    return max(tried, key=lambda one: one["agreement"]) | {"density": None}
 
 
 def rival(name: str, folder: Path, clusters: int, seed: int) -> dict:
     """Fits in this process; its number of threads was set before it started."""
-    from sklearn.cluster import MiniBatchKMeans
+    from sklearn import cluster, mixture
     from sklearn.exceptions import ConvergenceWarning
-    from sklearn.mixture import BayesianGaussianMixture
 
     warnings.simplefilter("ignore", ConvergenceWarning)
     rows, test = (np.load(folder / f"{part}.npy").astype(np.float64) for part in ("train", "test"))
-    if name == "MiniBatchKMeans":
-        model = MiniBatchKMeans(clusters, random_state=seed, n_init=1)
-    else:
-        model = BayesianGaussianMixture(n_components=clusters, max_iter=ITERATIONS, random_state=seed)
-    wall, cpu = time.perf_counter(), time.process_time()
+    truth = np.load(folder / "train_labels.npy")
+    if name == "hdbscan":
+        return best_of(SIZES, lambda size: cluster.HDBSCAN(min_cluster_size=size, copy=False).fit_predict(rows), truth)
+    if name == "denstream":
+        return best_of(RADII[rows.shape[1]], lambda radius: labels_of_denstream(rows, radius), truth)
+    model = {
+        "bgm": lambda: mixture.BayesianGaussianMixture(n_components=2 * clusters, max_iter=25, random_state=seed),
+        "gm": lambda: mixture.GaussianMixture(n_components=clusters, random_state=seed),
+        "kmeans": lambda: cluster.MiniBatchKMeans(clusters, random_state=seed, n_init=1),
+    }[name]()
+    began = time.process_time()
     model.fit(rows)
-    result = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu, "components": clusters}
-    result["agreement"] = score.agreement(np.load(folder / "train_labels.npy"), model.predict(rows))
-    result["density"] = float(model.score(test)) if name == "BayesianGaussianMixture" else None
-    return result
+    result = {"cpu_seconds": time.process_time() - began, "components": clusters, "density": None}
+    labels = model.predict(rows)
+    result["agreement"] = score.agreement(truth, labels)
+    if name == "gm":
+        result["density"] = float(model.score(test))
+    if name == "bgm":
+        scatters = model.covariances_ * model.degrees_of_freedom_[:, None, None]
+        joint = score.student_mixture(test, model.weights_, model.means_, model.mean_precision_, model.degrees_of_freedom_, scatters)
+        result |= {"density": score.mean_density(joint), "components": int((model.weights_ * len(rows) >= 1).sum())}
+    return result | {"bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
 
 
 def of_rival(name: str, data: Data, clusters: int, threads: int, seed: int) -> dict:
@@ -63,75 +109,72 @@ def of_anabranch(binary: Path, data: Data, threads: int, seed: int) -> dict:
     command = [binary, "fit", *files, "--threads", str(threads), "--seed", str(seed), "--json", "--quiet"]
     result = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return {
-        "seconds": result["seconds"],
         "cpu_seconds": result["cpu_seconds"],
         "components": result["effective_components"],
         "agreement": result["adjusted_rand"],
         "density": result["test_log_likelihood"],
+        "bytes": result["peak_rss_bytes"],
     }
 
 
-def fastest(tries: int, run) -> dict:
-    return min((run() for _ in range(tries)), key=lambda result: result["cpu_seconds"])
+def kept(path: Path, run) -> dict:
+    """What was measured before, or is measured now."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(run()))
+    return json.loads(path.read_text())
 
 
-def measure(case: str, binary: Path, threads: int, data: Data) -> dict[str, dict]:
+def measure(case: str, draw: int, args: argparse.Namespace) -> list[dict]:
+    """All programs on one draw of one case."""
+    data = synthetic(case, draw, ROOT / "target/quality/data")
     clusters = SYNTHETIC[case].clusters
-    return {
-        "anabranch": fastest(TRIES, lambda: of_anabranch(binary, data, threads, 0)),
-        "MiniBatchKMeans": fastest(TRIES, lambda: of_rival("MiniBatchKMeans", data, clusters, threads, 0)),
-        "BayesianGaussianMixture": of_rival("BayesianGaussianMixture", data, clusters, threads, 0),
-    }
+    truth = score.mean_density(score.normal_mixture(data.test, **data.truth))
+    best = score.agreement(data.train_labels, score.normal_mixture(data.train, **data.truth).argmax(axis=1))
+    runs = {"anabranch": lambda: of_anabranch(args.binary, data, args.threads, draw)}
+    # HDBSCAN takes more than an hour for five draws in 20 columns.
+    rivals = [name for name in RIVALS if name != "hdbscan" or data.train.shape[1] <= 2]
+    runs |= {name: lambda name=name: of_rival(name, data, clusters, args.threads, draw) for name in rivals}
+    rows = []
+    if args.kept and not all((WORK / f"{case}-{draw}-{name}-{args.threads}.json").exists() for name in runs):
+        return []
+    for name, run in runs.items():
+        found = kept(WORK / f"{case}-{draw}-{name}-{args.threads}.json", run)
+        below = None if found["density"] is None else found["density"] - truth
+        rows.append({"case": case, "draw": draw, "program": name, **found, "below_truth": below, "best_agreement": best})
+        print(json.dumps(rows[-1]), flush=True)
+    return rows
 
 
-def truth(data: Data) -> float:
-    """Mean log density of the held-out rows under the mixture that they were drawn from."""
-    from scipy.special import logsumexp
-    from scipy.stats import multivariate_normal
-
-    parts = zip(data.truth["weights"], data.truth["means"], data.truth["covariances"])
-    joint = [np.log(weight) + multivariate_normal.logpdf(data.test, mean, covariance) for weight, mean, covariance in parts]
-    return float(np.mean(logsumexp(joint, axis=0)))
-
-
-def table(results: dict[str, dict[str, dict]], truths: dict[str, float], threads: int) -> str:
-    lines = [
-        f"Threads: {threads}. Clusters are given to the rivals, not to anabranch. Density: held-out, minus that of the true mixture.",
-        "",
-        "| data | program | seconds | CPU-seconds | times anabranch | adjusted Rand | density | components |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for case, programs in results.items():
-        for name, r in programs.items():
-            density = "–" if r["density"] is None else f"{r['density'] - truths[case]:+.3f}"
-            ratio = r["cpu_seconds"] / programs["anabranch"]["cpu_seconds"]
-            lines.append(
-                f"| {case} | {name} | {r['seconds']:.2f} | {r['cpu_seconds']:.2f} | {ratio:.2f} | {r['agreement']:.3f} | {density} | {r['components']} |"
-            )
-    return "\n".join(lines) + "\n"
-
-
-def picture(results: dict[str, dict[str, dict]], path: Path) -> None:
-    """CPU-seconds against the agreement with the true clusters."""
-    from pictures import GREY, OURS, RIVAL, plt, save
-
-    figure, axes = plt.subplots(1, len(results), figsize=(3.2 * len(results), 2.6), squeeze=False)
-    colours = {"anabranch": OURS, "MiniBatchKMeans": GREY, "BayesianGaussianMixture": RIVAL}
-    for panel, (case, programs) in zip(axes[0], results.items()):
-        for name, r in programs.items():
-            panel.scatter(r["cpu_seconds"], r["agreement"], color=colours[name], label=name, zorder=3)
-        panel.set(xscale="log", xlabel="CPU-seconds", ylabel="adjusted Rand", title=case, ylim=(0, 1))
-        panel.grid(alpha=0.3)
-    axes[0][0].legend(loc="lower right", frameon=False, fontsize=7)
-    figure.tight_layout()
-    save(figure, path)
+def texts_of(rows: list[dict]) -> dict[str, str]:
+    """The tables that documents show, and single figures."""
+    texts = {}
+    for case in dict.fromkeys(row["case"] for row in rows):
+        lines = []
+        for name in ("anabranch", *RIVALS):
+            found = [row for row in rows if (row["case"], row["program"]) == (case, name)]
+            if not found:
+                continue
+            seconds = [row["cpu_seconds"] for row in found]
+            digits = 2 if max(seconds) < 10 else 0
+            cells = [spread(seconds, digits), spread([row["below_truth"] for row in found], 4), span([row["components"] for row in found])]
+            lines.append([OURS if name == "anabranch" else RIVALS[name], *cells, spread([row["agreement"] for row in found], 3)])
+            texts[f"{case}.{name}.cpu"] = number(sum(seconds) / len(seconds), digits)
+        texts[case] = table(["program", "CPU s", "below the truth", "components or clusters", "adj. Rand"], lines)
+        draws = [row for row in rows if (row["case"], row["program"]) == (case, "anabranch")]
+        texts[f"{case}.best"] = spread([row["best_agreement"] for row in draws], 3)
+        texts[f"{case}.draws"] = str(len(draws))
+    return texts
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--binary", type=Path, default=ROOT / "target/release/anabranch")
     parser.add_argument("--cases", nargs="+", default=CASES, choices=SYNTHETIC)
+    parser.add_argument("--fresh", action="store_true", help="measure everything anew")
+    parser.add_argument("--kept", action="store_true", help="measure nothing: the draws that are complete")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--rival", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -139,17 +182,14 @@ def main() -> None:
         name, folder, clusters, seed = args.rival
         print(json.dumps(rival(name, Path(folder), int(clusters), int(seed))))
         return
-    data = {case: synthetic(case, 0, ROOT / "target/quality/data") for case in args.cases}
-    results = {case: measure(case, args.binary, args.threads, data[case]) for case in args.cases}
-    text = table(results, {case: truth(data[case]) for case in args.cases}, args.threads)
-    print(text)
-    folder = ROOT / "docs/performance" if args.write else Path(tempfile.gettempdir())
-    folder.mkdir(parents=True, exist_ok=True)
-    picture(results, folder / "rivals.svg")
+    if args.fresh:
+        for old in WORK.glob("*.json"):
+            old.unlink()
+    rows = [row for draw in range(args.draws) for case in args.cases for row in measure(case, draw, args)]
+    texts = texts_of(rows)
+    print("\n\n".join(texts[case] for case in args.cases))
     if args.write:
-        (folder / "rivals.md").write_text(text)
-    else:
-        print(f"picture: {folder / 'rivals.svg'}")
+        record.write("speed", f"make bench-speed ({args.threads} thread)", rows, texts, ("scikit-learn", "river", "numpy"))
 
 
 if __name__ == "__main__":

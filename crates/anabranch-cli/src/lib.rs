@@ -13,6 +13,7 @@ mod failure;
 mod features;
 mod fit;
 mod inspect;
+mod manual;
 mod merge;
 pub mod picture;
 mod predict;
@@ -35,6 +36,11 @@ use request::Refused;
 pub use failure::{Failure, Tried};
 pub use fit::FamilySpec;
 pub use merge::{Merged, merge};
+
+/// The Rust that README.md shows.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
 
 /// Parses the arguments, of which the first is the name of the program, runs the command, and returns the exit code.
 pub fn main_with(args: impl IntoIterator<Item = OsString>) -> u8 {
@@ -74,6 +80,7 @@ fn run(command: &Command) -> Result<(), Failure> {
             clap_complete::generate(args.shell, &mut request::command(), "anabranch", &mut script);
             Ok(std::io::stdout().lock().write_all(&script)?)
         }
+        Command::Man(args) => manual::command(args),
         Command::Experiment(args) => experiment::command(args),
         #[cfg(feature = "cluster")]
         Command::Submit(args) => cluster::submit::command(args),

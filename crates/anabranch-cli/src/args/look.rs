@@ -1,4 +1,4 @@
-//! `inspect`, `sample`, `experiment` and `completions`.
+//! `inspect`, `sample`, `experiment`, `completions` and `man`.
 
 use std::path::PathBuf;
 
@@ -101,4 +101,11 @@ pub enum ExperimentName {
 pub struct CompletionsArgs {
     /// The shell
     pub shell: clap_complete::Shell,
+}
+
+/// `anabranch man`
+#[derive(Args, Debug)]
+pub struct ManArgs {
+    /// The folder, which is made when missing
+    pub folder: std::path::PathBuf,
 }

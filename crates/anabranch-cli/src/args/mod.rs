@@ -23,7 +23,9 @@ pub use engine::{Algorithm, BoundKind, EngineArgs, OnOff, PrecisionKind, RivalAr
 pub use every::{Every, Span};
 pub use fit::{DemoArgs, FitArgs, OutputArgs};
 pub use input::{BadRow, InputFormat, Missing, ReadArgs, YesNo};
-pub use look::{CompletionsArgs, ExperimentArgs, ExperimentName, InspectArgs, SampleArgs, SampleFormat};
+pub use look::{
+    CompletionsArgs, ExperimentArgs, ExperimentName, InspectArgs, ManArgs, SampleArgs, SampleFormat,
+};
 pub use merge::MergeArgs;
 pub use model::{
     DISCOUNT, FeatureArgs, LEARNED_CONCENTRATION, LEARNED_DISCOUNT, ModelKind, PriorArgs, PriorKind,
@@ -64,6 +66,9 @@ pub enum Command {
     Sample(SampleArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
+    /// Write the manual pages into a folder
+    #[command(hide = true)]
+    Man(ManArgs),
     /// Repeat the paper's figures and table: data files, pictures and a page
     Experiment(ExperimentArgs),
     /// Publish minibatches to a cluster

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::picture::{self, Figure, escape};
-use crate::report::STYLE;
+use crate::report::shell;
 
 /// Everything that an experiment found.
 pub(super) struct Evidence {
@@ -77,16 +77,9 @@ pub(super) fn write(folder: &Path, evidence: &Evidence) -> Result<PathBuf, Failu
 }
 
 fn page(evidence: &Evidence) -> String {
-    let title = escape(&evidence.title);
     let body =
         [claims(evidence), tables(evidence), images(evidence), figures(evidence), files(evidence)].concat();
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n\
-         <body>\n<main>\n<header>\n<h1>{title}</h1>\n<p class=\"lead\">{}</p>\n</header>\n{body}</main>\n</body>\n</html>\n",
-        escape(&evidence.lead)
-    )
+    shell(&evidence.title, &evidence.lead, &body)
 }
 
 fn claims(evidence: &Evidence) -> String {
@@ -113,7 +106,7 @@ fn tables(evidence: &Evidence) -> String {
         };
         let rows: String = table.rows.iter().map(row).collect();
         format!(
-            "<section>\n<h2>{}</h2>\n<div class=\"scroll\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n\
+            "<section>\n<h2>{}</h2>\n<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n\
              </table></div>\n</section>\n",
             escape(&table.caption)
         )
@@ -124,7 +117,7 @@ fn tables(evidence: &Evidence) -> String {
 fn images(evidence: &Evidence) -> String {
     let image = |(name, text, _): &(String, String, Vec<u8>)| {
         format!(
-            "<section>\n<h2>{text}</h2>\n<figure><img src=\"{name}.png\" alt=\"{text}\" style=\"width:100%\"></figure>\n</section>\n",
+            "<section>\n<h2>{text}</h2>\n<figure><img src=\"{name}.png\" alt=\"{text}\"></figure>\n</section>\n",
             text = escape(text)
         )
     };

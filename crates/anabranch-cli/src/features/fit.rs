@@ -23,6 +23,7 @@ use crate::fit::{Checkpoints, FamilySpec, Progress, check_places};
 use crate::picture::{counted, grouped, significant};
 use crate::printing::{Effort, print_json, print_places};
 use crate::reading::{self, DomainFilter, Largest, Minibatches};
+use crate::report;
 use crate::resources::{Stopwatch, peak_rss_bytes};
 use crate::stop;
 
@@ -92,7 +93,7 @@ pub fn fit(args: &FitArgs) -> Result<(), Failure> {
     let reopen =
         || Ok(Minibatches::new(reading::open_inputs(&args.inputs, &as_before)?, again.clone(), size, None));
     let stream = Minibatches::new(source, filter, size, None);
-    let title = format!("Features of {}", args.inputs.join(", "));
+    let title = report::title("Features", &args.inputs);
     let run = Run {
         title,
         engine: &args.engine,

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::FeatureModel;
 use crate::failure::Failure;
-use crate::picture::{self, escape, grouped, significant};
-use crate::report::STYLE;
+use crate::picture::{self, grouped, significant};
+use crate::report;
 
 /// Features on a page; more would be a file, not a page.
 const MOST: usize = 200;
@@ -138,11 +138,6 @@ fn colour(share: f64) -> String {
 }
 
 fn page(title: &str, features: &[Shown], sheet: &str, facts: &[(String, String)]) -> String {
-    let title = escape(title);
-    let fact = |(name, value): &(String, String)| {
-        format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(value))
-    };
-    let facts: String = facts.iter().map(fact).collect();
     let row = |feature: &Shown| {
         let norm = feature.mean.iter().map(|m| m * m).sum::<f64>().sqrt();
         format!(
@@ -154,41 +149,16 @@ fn page(title: &str, features: &[Shown], sheet: &str, facts: &[(String, String)]
         )
     };
     let rows: String = features.iter().map(row).collect();
-    format!(
-        r#"<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-{STYLE}</style>
-</head>
-<body>
-<main>
-<header>
-<h1>{title}</h1>
-<p class="lead">Features that add up to the rows, the most frequent first. Blue is above 0, red below.</p>
-</header>
-<section aria-label="Summary">
-<dl class="facts">
-{facts}</dl>
-</section>
-<section>
-<figure>
-{sheet}</figure>
-</section>
-<section>
-<table>
-<thead><tr><th>feature</th><th>rows</th><th>share</th><th>length</th></tr></thead>
-<tbody>
-{rows}</tbody>
-</table>
-</section>
-</main>
-</body>
-</html>
-"#
+    let body = format!(
+        "{}<section>\n<figure>\n{sheet}</figure>\n</section>\n<section>\n<div class=\"scroll\" tabindex=\"0\">\n<table>\n\
+         <thead><tr><th>feature</th><th>rows</th><th>share</th><th>length</th></tr></thead>\n<tbody>\n{rows}</tbody>\n\
+         </table>\n</div>\n</section>\n",
+        report::facts(facts)
+    );
+    report::shell(
+        title,
+        "Features that add up to the rows, the most frequent first. Blue is above 0, red below.",
+        &body,
     )
 }
 

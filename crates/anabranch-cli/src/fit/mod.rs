@@ -41,6 +41,7 @@ use crate::evaluate::{Agreement, agreement};
 use crate::failure::Failure;
 use crate::features;
 use crate::reading::{self, DomainFilter};
+use crate::report;
 use crate::stop;
 use crate::topics;
 
@@ -164,7 +165,7 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         .and_then(|labels| tried.note(agree_with_labels(args, &options, &finished, &clusters, &labels)));
     let outcome = Outcome::new(&finished, &clusters, &args.engine, agreement);
     if let Some(folder) = &args.output.report {
-        let title = format!("Clusters of {}", args.inputs.join(", "));
+        let title = report::title("Clusters", &args.inputs);
         tried.note(write_report(folder, &title, &finished, (&tree, &clusters), &outcome, None));
     }
     tried.done()?;

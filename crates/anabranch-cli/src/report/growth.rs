@@ -20,7 +20,7 @@ pub(super) fn figure(data: &ReportData) -> Figure {
     Figure {
         name: "growth".to_owned(),
         title: "How the model grew".to_owned(),
-        subtitle: subtitle(data.trace.last()),
+        subtitle: subtitle(data.trace.last(), data.sizes.len() as u64),
         description: "Number of components, and cumulative matchings and conflicts, over minibatches."
             .to_owned(),
         width: WIDTH,
@@ -50,11 +50,17 @@ fn panel(y: &str, x: &str, layers: Vec<Layer>, height: f64) -> Panel {
     }
 }
 
-fn subtitle(last: Option<&TraceRow>) -> String {
+fn subtitle(last: Option<&TraceRow>, at_the_end: u64) -> String {
     let Some(row) = last else { return "No minibatch has been seen yet.".to_owned() };
     let share = if row.matchings == 0 { 0.0 } else { 100.0 * row.conflicts as f64 / row.matchings as f64 };
+    // The end of a run merges and splits once more.
+    let then = if row.components == at_the_end {
+        String::new()
+    } else {
+        format!(", {} once the run had ended", grouped(at_the_end as f64))
+    };
     format!(
-        "{} components after {} minibatches; {} matchings, {} of them in conflict ({share:.1} %).",
+        "{} components after {} minibatches{then}; {} matchings, {} of them in conflict ({share:.1} %).",
         grouped(row.components as f64),
         grouped(row.minibatch as f64),
         grouped(row.matchings as f64),

@@ -4,7 +4,7 @@ use super::{ComponentRow, ReportData, STYLE, differences, doubts};
 use crate::picture::{Figure, component_colour, escape, grouped, significant};
 use std::fmt::Write;
 
-const SCRIPT: &str = include_str!("sort.js");
+const SCRIPT: &str = include_str!("page.js");
 /// Rows of the table; more would be a file, not a page.
 const MOST_ROWS: usize = 200;
 /// Columns of the data in the table.
@@ -14,7 +14,7 @@ const MOST_COLUMNS: usize = 8;
 pub(super) fn page(data: &ReportData, figures: &[Figure]) -> String {
     let body = [
         warnings(data),
-        facts(data),
+        facts(&data.facts),
         pictures(figures),
         differences::section(data),
         doubts::section(data),
@@ -29,7 +29,8 @@ pub(super) fn plain(title: &str, subtitle: &str, figures: &[Figure], body: &str)
     shell(title, subtitle, &[pictures(figures), body.to_owned()].concat())
 }
 
-fn shell(title: &str, subtitle: &str, body: &str) -> String {
+/// The frame of every page: head, style, title and what tables and pictures can do.
+pub(crate) fn shell(title: &str, subtitle: &str, body: &str) -> String {
     let title = escape(title);
     let subtitle = paragraph("lead", subtitle);
     format!(
@@ -71,14 +72,15 @@ fn warnings(data: &ReportData) -> String {
     )
 }
 
-fn facts(data: &ReportData) -> String {
-    if data.facts.is_empty() {
+/// Names and values in a row of boxes.
+pub(crate) fn facts(facts: &[(String, String)]) -> String {
+    if facts.is_empty() {
         return String::new();
     }
     let item = |(name, value): &(String, String)| {
         format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(value))
     };
-    let items: String = data.facts.iter().map(item).collect();
+    let items: String = facts.iter().map(item).collect();
     format!("<section aria-label=\"Summary\">\n<dl class=\"facts\">\n{items}</dl>\n</section>\n")
 }
 

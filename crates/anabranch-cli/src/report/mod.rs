@@ -24,7 +24,10 @@ mod tree;
 pub use data::{BadRow, ClusterRow, ComponentRow, EllipseData, ReportData, ScatterData, TraceRow, TreeData};
 pub(crate) use files::write_page;
 pub use files::{ReportError, ReportFiles, write};
+pub(crate) use html::{facts, shell};
 pub use principal::{Covariance, Projection};
+
+use std::path::Path;
 
 use crate::picture::Figure;
 
@@ -32,7 +35,23 @@ use crate::picture::Figure;
 pub(crate) const WIDTH: f64 = 760.0;
 
 /// The style of every page.
-pub(crate) const STYLE: &str = include_str!("page.css");
+const STYLE: &str = include_str!("page.css");
+
+/// Inputs that a title names.
+const NAMED: usize = 3;
+
+/// A title that names files without the folders they lie in: a page may be sent to somebody else.
+pub(crate) fn title(what: &str, inputs: &[String]) -> String {
+    let name = |input: &String| match Path::new(input).file_name() {
+        _ if input == "-" => "standard input".to_owned(),
+        Some(name) => name.to_string_lossy().into_owned(),
+        None => input.clone(),
+    };
+    let names: Vec<String> = inputs.iter().take(NAMED).map(name).collect();
+    let more = inputs.len().saturating_sub(NAMED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!("{what} of {}{more}", names.join(", "))
+}
 
 /// The pictures of a report, in the order of the page.
 pub fn figures(data: &ReportData) -> Vec<Figure> {

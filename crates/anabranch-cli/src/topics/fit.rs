@@ -57,13 +57,7 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         Some(test) => Some(read_test(test, &args.read, &fitted.model.vocabulary)?),
         None => None,
     };
-    conclude(
-        fitted,
-        test.as_ref(),
-        &format!("Topics of {}", args.inputs.join(", ")),
-        &args.engine,
-        &args.output,
-    )
+    conclude(fitted, test.as_ref(), &crate::report::title("Topics", &args.inputs), &args.engine, &args.output)
 }
 
 /// Opens documents as the flags say.

@@ -3,6 +3,7 @@
 //! `make cluster`, a part of `make test`, fetches the servers and runs these; otherwise each test says that it was skipped.
 
 mod deploy;
+mod document;
 mod errors;
 mod faults;
 mod health;
@@ -12,5 +13,7 @@ mod proxy;
 mod server;
 mod streams;
 mod support;
+#[path = "../transcript/mod.rs"]
+mod transcript;
 mod whole;
 mod wire;

@@ -61,6 +61,16 @@ fn completions_exist_for_every_shell() {
 }
 
 #[test]
+fn every_command_has_a_manual_page() {
+    let sandbox = Sandbox::new();
+    assert_eq!(sandbox.run(&["man", "pages"]).ok(), "");
+    let page = |name: &str| std::fs::read_to_string(sandbox.path(format!("pages/{name}.1"))).unwrap();
+    assert!(page("anabranch").contains(".TH anabranch 1"), "{}", page("anabranch"));
+    assert!(page("anabranch-fit").contains("half\\-life"), "{}", page("anabranch-fit"));
+    assert!(!sandbox.path("pages/anabranch-man.1").exists());
+}
+
+#[test]
 fn slips_of_the_keyboard_are_the_users_to_mend() {
     assert_transcript("unknown_command", &["fitt", "rows.csv"]);
     assert_transcript("unknown_flag", &["fit", "rows.csv", "--aplha", "1"]);

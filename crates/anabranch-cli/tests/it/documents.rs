@@ -1,106 +1,95 @@
 //! What the documents show is what happens: commands with their output, and links.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::support::Sandbox;
+use crate::transcript::{root, run};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
-
-/// A command and the lines that it prints.
-type Shown = (String, Vec<String>);
-
-/// The commands of the blocks that are called `console`, block after block.
-fn transcripts(document: &str) -> Vec<Vec<Shown>> {
-    let text = std::fs::read_to_string(root().join(document)).unwrap();
-    let mut blocks: Vec<Vec<Shown>> = Vec::new();
-    let mut inside = false;
-    for line in text.lines() {
-        match (inside, line.strip_prefix("$ ")) {
-            (false, _) if line == "```console" => {
-                inside = true;
-                blocks.push(Vec::new());
-            }
-            (false, _) => {}
-            (true, _) if line == "```" => inside = false,
-            (true, Some(command)) => blocks.last_mut().unwrap().push((command.into(), Vec::new())),
-            (true, None) => blocks.last_mut().unwrap().last_mut().unwrap().1.push(line.into()),
-        }
-    }
-    blocks
-}
-
-/// Times differ from run to run; the rest of such a line does not.
-fn without_times(line: &str) -> String {
-    match line.split_once(" processor seconds)") {
-        Some((before, rest)) if before.contains(" s on ") => format!("(times){rest}"),
-        _ => line.into(),
-    }
-}
-
-/// A line that ends with `…` shows the beginning of a longer one. The last digits of a number may be those of another machine.
-fn agrees(shown: &str, printed: &str) -> bool {
-    let (shown, printed) = (without_times(shown), without_times(printed));
-    if let Some((beginning, _)) = shown.split_once(" …") {
-        return printed.starts_with(beginning);
-    }
-    let near = |(shown, printed): (&str, &str)| match (shown.parse::<f64>(), printed.parse::<f64>()) {
-        (Ok(a), Ok(b)) if shown.contains('.') => (a - b).abs() <= 1e-9 * a.abs(),
-        _ => shown == printed,
-    };
-    let parts = |line: &str| line.split([' ', ',']).map(str::to_owned).collect::<Vec<_>>();
-    let (shown, printed) = (parts(&shown), parts(&printed));
-    shown.len() == printed.len() && shown.iter().zip(&printed).all(|(a, b)| near((a, b)))
+/// The pages of the guide, in their order.
+fn guide() -> Vec<String> {
+    let summary = std::fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let pages =
+        summary.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(page, _)| page.to_owned());
+    pages.collect()
 }
 
 #[test]
-fn commands_print_what_the_documents_show() {
-    let binary = Path::new(env!("CARGO_BIN_EXE_anabranch")).parent().unwrap();
-    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
+fn commands_print_what_the_readme_shows() {
+    assert!(run("README.md", &Sandbox::new().path("."), &[]) > 3);
+}
+
+/// One folder for all pages: what one has made the next ones use. The page about many machines is run against a server,
+/// by the tests of the cluster.
+#[test]
+fn commands_print_what_the_guide_shows() {
     let sandbox = Sandbox::new();
-    for document in ["README.md", "docs/getting-started.md"] {
-        let blocks = transcripts(document);
-        assert!(!blocks.is_empty(), "{document} shows no commands");
-        for (command, shown) in blocks.into_iter().flatten() {
-            let ran = Command::new("bash")
-                .args(["-c", &format!("set -o pipefail; {command}")])
-                .current_dir(sandbox.path("."))
-                .env("PATH", &path)
-                .output()
-                .unwrap();
-            let printed = String::from_utf8(ran.stdout).unwrap();
-            let printed: Vec<&str> = printed.lines().collect();
-            let same = shown.len() == printed.len() && shown.iter().zip(&printed).all(|(a, b)| agrees(a, b));
-            assert!(
-                same,
-                "{document} says that {command} prints\n{}\nbut it prints\n{}\n{}",
-                shown.join("\n"),
-                printed.join("\n"),
-                String::from_utf8_lossy(&ran.stderr)
-            );
-        }
+    let pages = guide().into_iter().filter(|page| page != "cluster.md");
+    let commands: usize = pages.map(|page| run(&format!("docs/{page}"), &sandbox.path("."), &[])).sum();
+    assert!(commands > 40, "{commands}");
+}
+
+#[test]
+fn the_guide_has_every_page_once() {
+    let mut listed = guide();
+    listed.push("SUMMARY.md".into());
+    listed.sort();
+    let folder = std::fs::read_dir(root().join("docs")).unwrap().flatten();
+    let names = folder.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut there: Vec<String> = names.filter(|name| name.ends_with(".md")).collect();
+    there.sort();
+    assert_eq!(listed, there);
+}
+
+#[test]
+fn the_readme_is_one_page() {
+    let lines = std::fs::read_to_string(root().join("README.md")).unwrap().lines().count();
+    assert!(lines <= 150, "{lines} lines");
+}
+
+/// From data to decision: a story shows at most forty lines of commands, answers included.
+#[test]
+fn stories_are_short() {
+    for story in guide().iter().filter(|page| page.starts_with("story-")) {
+        let text = std::fs::read_to_string(root().join("docs").join(story)).unwrap();
+        let blocks = text.split("```").skip(1).step_by(2).filter(|block| block.starts_with("console"));
+        let lines: usize = blocks.map(|block| block.lines().count() - 1).sum();
+        assert!((10..40).contains(&lines), "{story}: {lines} lines");
     }
 }
 
-/// Markdown files that are ours.
-fn documents(folder: &Path, found: &mut Vec<PathBuf>) {
+/// Files of ours whose names end so.
+fn files(folder: &Path, ends: &[&str], found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
         if path.is_dir() && !name.starts_with('.') && name != "target" && name != "node_modules" {
-            documents(&path, found);
-        } else if name.ends_with(".md") {
+            files(&path, ends, found);
+        } else if ends.iter().any(|end| name.ends_with(end)) {
             found.push(path);
         }
     }
 }
 
+/// Pictures are what a clone weighs: few, small, and each shown by a page.
+#[test]
+fn pictures_are_shown_and_weigh_little() {
+    let mut pages = Vec::new();
+    files(&root(), &[".md", ".ipynb"], &mut pages);
+    let text: String = pages.iter().map(|page| std::fs::read_to_string(page).unwrap()).collect();
+    let mut pictures = Vec::new();
+    files(&root(), &[".png", ".svg", ".jpg", ".gif", ".webp"], &mut pictures);
+    assert!(pictures.len() > 5, "{pictures:?}");
+    let bytes: u64 = pictures.iter().map(|picture| picture.metadata().unwrap().len()).sum();
+    assert!(bytes <= 2_000_000, "{bytes} bytes of pictures");
+    let shown = |picture: &&PathBuf| text.contains(&*picture.file_name().unwrap().to_string_lossy());
+    let unseen: Vec<_> = pictures.iter().filter(|picture| !shown(picture)).collect();
+    assert!(unseen.is_empty(), "no page shows {unseen:?}");
+}
+
 #[test]
 fn links_lead_somewhere() {
     let mut found = Vec::new();
-    documents(&root(), &mut found);
+    files(&root(), &[".md"], &mut found);
     assert!(found.len() > 10, "{found:?}");
     let mut broken = Vec::new();
     for document in found {

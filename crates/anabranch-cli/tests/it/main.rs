@@ -35,3 +35,5 @@ mod rounded;
 mod stop;
 mod support;
 mod topics;
+#[path = "../transcript/mod.rs"]
+mod transcript;
