@@ -256,7 +256,7 @@ impl<K: Kind> Run<K> {
         events: Option<&Sender<Happened>>,
     ) -> Result<(), Fault> {
         let Known { course, tally } = known;
-        let before = course.waiting();
+        let (before, learned) = (course.waiting(), course.minibatches());
         course.add(data);
         let first = course.first().map_err(|error| {
             // Bad data must not stand in the way of the next ones.
@@ -272,7 +272,11 @@ impl<K: Kind> Run<K> {
                 });
                 (begun, seen.expect("a minibatch that is there is learned from"))
             })?;
-            let Some((begun, event)) = learned else { return Ok(()) };
+            let Some((begun, event)) = learned else {
+                // The first minibatch is kept, and is learned from when somebody looks.
+                course.take_back(before.max(course.config().bootstrap_rows));
+                return Ok(());
+            };
             tally.add(&event.0);
             course.begun(begun);
             self.announce(course.centre(), *tally);
@@ -284,6 +288,10 @@ impl<K: Kind> Run<K> {
         if !stop.load(Ordering::Relaxed) {
             course.go_on(&mut Watch { tally, stop, events: events.cloned() });
             self.announce(course.centre(), *tally);
+        }
+        if stop.load(Ordering::Relaxed) {
+            // What nobody has learned from was not read; data of earlier calls were the first to be learned from.
+            course.take_back(if course.minibatches() > learned { 0 } else { before });
         }
         Ok(())
     }
