@@ -19,9 +19,11 @@ The four steps of the method, for engines of your own: a snapshot goes to a work
 
 from importlib.metadata import version as _version
 
+from ._features import LatentFeatures
 from ._mixture import DPMixture, PYMixture
 from ._progress import Event
 from ._steps import infer, load
+from ._topics import HDPTopics
 
-__all__ = ["DPMixture", "Event", "PYMixture", "infer", "load"]
+__all__ = ["DPMixture", "Event", "HDPTopics", "LatentFeatures", "PYMixture", "infer", "load"]
 __version__ = _version("anabranch")

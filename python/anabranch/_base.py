@@ -1,32 +1,31 @@
-"""What every estimator shares: rows in, the engine, fitted attributes, files, and the four steps in the open."""
+"""What the mixtures share: rows in, predictions, fitted attributes, and the four steps in the open."""
 
-import itertools
-import json
 import numbers
-import os
 import warnings
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
+from sklearn.base import DensityMixin
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from . import _core, _input
-from ._progress import Watch
+from ._estimator import StreamingEstimator, _given, _list, _number, _one_of, _parameter, _whole
 
 # Values of rows that are few.
 _FEW_VALUES = 4096
 
-# What a parameter that is to be learned starts from, as on the command line.
-_LEARNED_FROM = {"alpha": 5.0, "discount": 0.5}
+# What ``predict`` may return.
+_LABELS = ("components", "clusters")
 
 _PRIORS = ("prior_mean", "prior_kappa", "prior_scale", "prior_dof")
 _LISTS = ("prior_mean", "prior_scale", "resolution")
 
 
-class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator):
+class StreamingMixture(DensityMixin, StreamingEstimator):
     """Base class of the mixtures; see the class that you construct for parameters and attributes."""
+
+    _engine_class = _core.Engine
 
     _sparse_families = frozenset()
     _count_families = frozenset()
@@ -56,19 +55,7 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         KeyboardInterrupt
             After Ctrl-C, with a model of the rows that were read so far.
         """
-        before = self.__dict__.get("_engine")
-        self._engine = self._new_engine()
-        try:
-            self._learn(X, sample_weight, reset=True)
-            self._engine.refresh()
-        except KeyboardInterrupt:
-            raise
-        except BaseException:
-            self._engine = before
-            if before is None:
-                del self._engine
-            raise
-        return self
+        return self._fit(X, sample_weight)
 
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from more rows.
@@ -86,18 +73,7 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         -------
         self
         """
-        first = "_engine" not in self.__dict__
-        if first:
-            self._engine = self._new_engine()
-        try:
-            self._learn(X, sample_weight, reset=first)
-        except KeyboardInterrupt:
-            raise
-        except BaseException:
-            if first and self._engine.rows_seen == 0:
-                del self._engine
-            raise
-        return self
+        return self._partial_fit(X, sample_weight)
 
     def fit_predict(self, X, y=None, sample_weight=None):
         """Fit and return the label of each row."""
@@ -107,9 +83,9 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         if _input.is_path(X):
             self._no_weights(sample_weight, "files")
             return self._learn_files(X)
-        if _input.is_stream(X):
-            self._no_weights(sample_weight, "a stream, which yields (X, sample_weight) pairs")
-            return self._learn_stream(X, reset)
+        return super()._learn(X, sample_weight, reset)
+
+    def _learn_rows(self, X, sample_weight, reset):
         mapped = isinstance(X, np.memmap)
         X = self._rows(X, reset=reset, finite=False if mapped else "allow-nan")
         if sample_weight is not None:
@@ -117,11 +93,11 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         lent = _input.lend(self._chosen(X))
         if not mapped:
             self._engine.check(lent, self._names())
-        with Watch(self.verbose, self.callback, X.shape[0]) as watch:
+        with self._watch(X.shape[0]) as watch:
             self._engine.learn(lent, sample_weight, self._names(), watch.receiver)
 
     def _learn_files(self, X):
-        with Watch(self.verbose, self.callback, None) as watch:
+        with self._watch(None) as watch:
             self._engine.learn_files(_input.paths(X), watch.receiver)
         names, named = self._engine.schema
         self.n_features_in_ = len(names)
@@ -131,14 +107,11 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             del self.feature_names_in_
 
     def _learn_stream(self, X, reset):
-        blocks = _input.blocks(X)
-        first = next(blocks, None)
-        if first is None:
-            raise ValueError("the stream has no rows")
+        _, blocks = self._first_of(_input.blocks(X))
 
         def checked():
             nonlocal reset
-            for block in itertools.chain([first], blocks):
+            for block in blocks:
                 rows, weight = block if isinstance(block, tuple) else (block, None)
                 if getattr(rows, "num_rows", 1) == 0:
                     continue
@@ -150,25 +123,16 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
                 self._engine.check(lent, self._names())
                 yield lent, weight
 
-        ready = checked()
-        head = next(ready, None)
-        if head is None:
-            raise ValueError("the stream has no rows")
+        head, ready = self._first_of(checked())
         columns = head[0][3] if isinstance(head[0], tuple) else head[0].shape[1]
-        with Watch(self.verbose, self.callback, None) as watch:
-            self._engine.learn_iterator(
-                itertools.chain([head], ready), columns, self._names(), watch.receiver
-            )
-
-    @staticmethod
-    def _no_weights(sample_weight, what):
-        if sample_weight is not None:
-            raise ValueError(f"sample_weight does not go with {what}")
+        with self._watch(None) as watch:
+            self._engine.learn_iterator(ready, columns, self._names(), watch.receiver)
 
     # ------------------------------------------------------------------ rows
 
     def _rows(self, X, reset, finite="allow-nan"):
         """Rows that the engine can read, with columns checked against those of the fit."""
+        _input.refuse_path(X, "fit and partial_fit read files, everything else takes rows")
         sparse = "csr" if self._family_name() in self._sparse_families else False
         options = dict(dtype=[np.float64, np.float32], accept_sparse=sparse, ensure_all_finite=finite)
         categories = self._engine.categories
@@ -210,11 +174,6 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             return X
         return _input.lend(self._chosen(self._rows(X, reset=False)))
 
-    def _check_fitted(self):
-        # What scikit-learn looks at besides costs more than the answer for a row.
-        if not self.__sklearn_is_fitted__():
-            check_is_fitted(self)
-
     def _is_plain(self, X):
         """Whether these are a few rows that the engine can read as they are: for them, the same checks in less time than
         scikit-learn takes."""
@@ -238,7 +197,7 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         Positions may change when the model learns more; ``component_ids_[labels]`` never change their meaning. With
         ``labels="clusters"`` it is ``predict_clusters``.
         """
-        if _one_of("labels", self.labels, ("components", "clusters")) == "clusters":
+        if _one_of("labels", self.labels, _LABELS) == "clusters":
             return self.predict_clusters(X)
         return self._predict_components(X)
 
@@ -356,27 +315,8 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
 
     # ------------------------------------------------------------------ attributes
 
-    def __sklearn_is_fitted__(self):
-        engine = self.__dict__.get("_engine")
-        return engine is not None and engine.rows_seen > 0
-
-    def _attribute(self, name, attribute):
-        if not self.__sklearn_is_fitted__():
-            raise AttributeError(f"{type(self).__name__} has no {attribute} before it is fitted")
-        value = self._engine.attributes().get(name)
-        if value is None:
-            raise AttributeError(f"a {self._family_name()} mixture has no {attribute}")
-        return value
-
-    @property
-    def component_ids_(self):
-        """Ids of the components: given once, never reused."""
-        return self._attribute("ids", "component_ids_")
-
-    @property
-    def counts_(self):
-        """Expected number of rows (or weight) of each component."""
-        return self._attribute("counts", "counts_")
+    def _kind(self):
+        return f"a {self._family_name()} mixture"
 
     @property
     def weights_(self):
@@ -411,11 +351,6 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         return self._attribute("probabilities", "probabilities_")
 
     @property
-    def n_components_(self):
-        """Number of components: a result, not a parameter."""
-        return len(self._attribute("ids", "n_components_"))
-
-    @property
     def n_components_between_(self):
         """Between how many components the rows cannot tell: ``(fewest, most)``, equal where the number is certain."""
         return self._attribute("between", "n_components_between_")
@@ -438,28 +373,11 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         return self._engine.cluster_tree()
 
     @property
-    def n_samples_seen_(self):
-        """Rows learned from."""
-        self._attribute("ids", "n_samples_seen_")
-        return int(self._engine.rows_seen)
-
-    @property
-    def _n_features_out(self):
-        return self.n_components_
+    def forgotten_(self):
+        """Weight of the rows that is forgotten, with ``half_life``; 0 without. It and ``counts_`` add up to what was learned from."""
+        return self._attribute("forgotten", "forgotten_")
 
     # ------------------------------------------------------------------ files
-
-    def save(self, path):
-        """Write the model file, the same as the command line's, in one step."""
-        check_is_fitted(self)
-        self._engine.save(os.fspath(path))
-
-    @classmethod
-    def load(cls, path):
-        """Read a model file that ``save`` or the command line wrote."""
-        with open(path, "rb") as file:
-            data = file.read()
-        return cls._from_bytes(data)
 
     @classmethod
     def merge(cls, models, *, assume_apart=False, n_jobs=None):
@@ -490,12 +408,9 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
 
     @classmethod
     def _from_bytes(cls, data):
-        made = json.loads(_core.describe(data))
+        made = cls._made(data, "py" if cls._has_discount else "dp")
         provenance, process, half_life = made["provenance"], made["process"], made["half_life"]
         discount = {"discount": _given(process["discount"])} if "discount" in process else {}
-        if bool(discount) != cls._has_discount:
-            fitting = "PYMixture" if discount else "DPMixture"
-            raise ValueError(f"the file holds a model for {fitting}, not for {cls.__name__}; anabranch.load finds out")
         model = cls(
             alpha=_given(process["alpha"]),
             **discount,
@@ -506,12 +421,7 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
             random_state=provenance["seed"],
             half_life=int(half_life) if isinstance(half_life, float) and half_life.is_integer() else half_life,
         )
-        columns = provenance["schema"]["columns"]
-        model.n_features_in_ = len(columns)
-        if provenance["schema"]["named"]:
-            model.feature_names_in_ = np.asarray([column["name"] for column in columns], dtype=object)
-        model._engine = _core.Engine.from_bytes(model._options(), data)
-        return model
+        return model._with_columns(provenance["schema"])._go_on(data)
 
     # ------------------------------------------------------------------ the four steps
 
@@ -541,14 +451,8 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
 
     # ------------------------------------------------------------------ parameters
 
-    def _threads(self):
-        return effective_n_jobs(self.n_jobs)
-
     def _family_name(self):
         return str(self.family).split(":")[0].strip() if "+" not in str(self.family) else "product"
-
-    def _new_engine(self):
-        return _core.Engine(self._options())
 
     def _most_components(self):
         # An estimator that an older version has pickled has no such parameter.
@@ -560,36 +464,21 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         rows = getattr(self, "half_life", None)
         return rows if rows is None or rows == "auto" else str(_whole("half_life", rows, 1))
 
-    def _options(self):
-        """The parameters as the engine wants them."""
+    def _own_options(self):
+        _one_of("labels", self.labels, _LABELS)
         options = {
             "family": str(self.family),
             "alpha": _parameter("alpha", self.alpha),
             "discount": _parameter("discount", self.discount) if hasattr(self, "discount") else None,
-            "bound": _one_of("bound", self.bound, ("paper", "conditional")),
-            "batch_size": _whole("batch_size", self.batch_size, 1),
-            "bootstrap": None if self.bootstrap is None else _whole("bootstrap", self.bootstrap, 0),
             "polish": None if self.polish is None else _whole("polish", self.polish, 1),
             "max_components": self._most_components(),
             "half_life": self._half_life(),
-            "max_new": _whole("max_new", self.max_new, 0),
-            "threads": self._threads(),
-            "workers": None if self.workers is None else _whole("workers", self.workers, 1),
-            "schedule": _one_of("schedule", self.schedule, ("deterministic", "free")),
-            "seed": self._seed(),
         }
         for name in (*_PRIORS, "resolution"):
             value = getattr(self, name)
             read = _list if name in _LISTS else _number
             options[name] = None if value is None or (name, value) == ("resolution", "auto") else read(name, value)
-        return json.dumps(options)
-
-    def _seed(self):
-        if isinstance(self.random_state, numbers.Integral):
-            if self.random_state < 0:
-                raise ValueError(f"random_state: {self.random_state} is below 0")
-            return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(2**31))
+        return options
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -599,38 +488,3 @@ class StreamingMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Densit
         # Counts of a multinomial row share their total: where one is missing, nothing says how large that was.
         tags.input_tags.allow_nan = family != "multinomial"
         return tags
-
-
-def _number(name, value):
-    if not isinstance(value, numbers.Real) or not np.isfinite(value):
-        raise ValueError(f"{name}: {value!r} is not a finite number")
-    return float(value)
-
-
-def _parameter(name, value):
-    """A number, or what is learned from the stream."""
-    if isinstance(value, str):
-        _one_of(name, value, ("auto",))
-        return {"learned": _LEARNED_FROM[name]}
-    return _number(name, value)
-
-
-def _given(parameter):
-    """The parameter of a stored process as the estimator takes it."""
-    return "auto" if isinstance(parameter, dict) else parameter
-
-
-def _whole(name, value, least):
-    if not isinstance(value, numbers.Integral) or value < least:
-        raise ValueError(f"{name}: {value!r} is not a whole number of at least {least}")
-    return int(value)
-
-
-def _one_of(name, value, known):
-    if value not in known:
-        raise ValueError(f"{name}: {value!r} is not one of {', '.join(known)}")
-    return value
-
-
-def _list(name, value):
-    return ",".join(repr(_number(name, v)) for v in np.atleast_1d(np.asarray(value, dtype=float)).tolist())

@@ -4,6 +4,7 @@ Nothing is copied here where the engine can read it in place: arrays of 32- or 6
 or not, and the single block of a homogeneous data frame.
 """
 
+import errno
 import os
 from collections.abc import Iterator
 
@@ -34,9 +35,45 @@ def paths(X):
         if os.path.isdir(path):
             names = sorted(n for n in os.listdir(path) if not n.startswith((".", "_")))
             found.extend(os.path.join(path, name) for name in names)
-        else:
+        elif os.path.exists(path):
             found.append(path)
+        else:
+            raise FileNotFoundError(errno.ENOENT, "X: a path was given, and there is no such file", path)
     return found
+
+
+def refuse_path(X, instead):
+    """Refuses a path where rows are wanted."""
+    if isinstance(X, (str, os.PathLike)):
+        raise TypeError(f"X: a path was given ({os.fspath(X)!r}); {instead}")
+
+
+def are_words(X):
+    """True for documents that are lists of their words."""
+    if not isinstance(X, (list, tuple)) and not (getattr(X, "ndim", 0) == 1 and getattr(X, "dtype", None) == object):
+        return False
+    first = next((document for document in X if isinstance(document, str) or len(document)), None)
+    return first is not None and not isinstance(first, str) and isinstance(first[0], str)
+
+
+def count_words(X, numbers, grows):
+    """Documents as sparse counts over the words of ``numbers``, which become more if it ``grows``; and how many words are not in it."""
+    data, columns, starts, unknown = [], [], [0], 0
+    for place, document in enumerate(X, start=1):
+        counts = {}
+        for word in document:
+            if not isinstance(word, str):
+                raise TypeError(f"X: document {place}: {word!r} is not a word")
+            number = numbers.setdefault(word, len(numbers)) if grows else numbers.get(word)
+            if number is None:
+                unknown += 1
+            else:
+                counts[number] = counts.get(number, 0) + 1
+        columns.extend(counts)
+        data.extend(counts.values())
+        starts.append(len(data))
+    shape = (len(starts) - 1, len(numbers))
+    return sparse.csr_matrix((np.array(data, dtype=float), columns, starts), shape=shape), unknown
 
 
 def is_stream(X):

@@ -9,7 +9,9 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight
 
 from . import _core, _input
+from ._features import LatentFeatures
 from ._mixture import DPMixture, PYMixture
+from ._topics import HDPTopics
 
 _LARGEST_BATCH = 2**62
 
@@ -52,5 +54,5 @@ def load(path):
     """Read a model file, written by ``save`` or by the command line, as the estimator that fits it."""
     with open(path, "rb") as file:
         data = file.read()
-    kind = PYMixture if "discount" in json.loads(_core.describe(data))["process"] else DPMixture
-    return kind._from_bytes(data)
+    kinds = {"dp": DPMixture, "py": PYMixture, "hdp": HDPTopics, "bp": LatentFeatures}
+    return kinds[json.loads(_core.describe(data))["model"]]._from_bytes(data)

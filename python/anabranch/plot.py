@@ -99,14 +99,14 @@ def growth(events, *, ax=None):
     return ax
 
 
-def topic_words(model, vocabulary, *, n_words=8, n_topics=6, ax=None):
-    """Draw the words that each of the largest components prefers, for a ``multinomial`` mixture of counts.
+def topic_words(model, vocabulary=None, *, n_words=8, n_topics=6, ax=None):
+    """Draw the most probable words of the largest topics, or of the largest components of a ``multinomial`` mixture.
 
     Parameters
     ----------
-    model : fitted mixture
-    vocabulary : sequence of str
-        The word of each column.
+    model : fitted HDPTopics or mixture of counts
+    vocabulary : sequence of str, optional
+        The word of each column; those of an HDPTopics, if it is not given.
     n_words, n_topics : int
     ax : array of matplotlib axes, optional
         One for each topic.
@@ -115,15 +115,11 @@ def topic_words(model, vocabulary, *, n_words=8, n_topics=6, ax=None):
     -------
     ax : array of matplotlib axes
     """
-    import matplotlib.pyplot as plt
-
-    vocabulary = np.asarray(vocabulary)
-    means = model.means_
+    vocabulary = np.asarray(model.vocabulary_ if vocabulary is None else vocabulary)
+    means = model.components_ if hasattr(model, "components_") else model.means_
     shares = means / means.sum(axis=1, keepdims=True)
     largest = np.argsort(-model.weights_, kind="stable")[:n_topics]
-    if ax is None:
-        _, ax = plt.subplots(1, len(largest), figsize=(2.2 * len(largest), 0.3 * n_words + 1), layout="constrained")
-    ax = np.atleast_1d(ax)
+    ax = _row_of_axes(ax, len(largest), (2.2, 0.3 * n_words + 1))
     colours = _colours(model.component_ids_)
     for axes, topic in zip(ax, largest):
         best = np.argsort(-shares[topic], kind="stable")[:n_words][::-1]
@@ -131,6 +127,49 @@ def topic_words(model, vocabulary, *, n_words=8, n_topics=6, ax=None):
         axes.set_title(f"{model.component_ids_[topic]}: {100 * model.weights_[topic]:.0f} %", fontsize=9)
         axes.tick_params(labelsize=8)
     return ax
+
+
+def features(model, shape=None, *, n_features=10, ax=None):
+    """Draw the features of a LatentFeatures in the order of what they explain: as pictures, or as curves over the columns.
+
+    Parameters
+    ----------
+    model : fitted LatentFeatures
+    shape : pair of int, optional
+        Height and width, when rows are pictures.
+    n_features : int, default=10
+    ax : array of matplotlib axes, optional
+        One for each feature.
+
+    Returns
+    -------
+    ax : array of matplotlib axes
+    """
+    explained, components = model.explained_, model.components_
+    best = np.argsort(-explained, kind="stable")[:n_features]
+    ax = _row_of_axes(ax, len(best), (1.5, 1.9) if shape else (2.2, 1.9))
+    most = np.abs(components[best]).max(initial=0)
+    colours = _colours(model.component_ids_)
+    for axes, feature in zip(ax, best):
+        if shape is None:
+            axes.plot(components[feature], color=colours[feature])
+            axes.set_ylim(-1.05 * most, 1.05 * most)
+        else:
+            axes.imshow(components[feature].reshape(shape), cmap="RdBu_r", vmin=-most, vmax=most)
+            axes.set_xticks([])
+            axes.set_yticks([])
+        axes.set_title(f"{model.component_ids_[feature]}: {100 * explained[feature] / explained.sum():.0f} %", fontsize=9)
+        axes.tick_params(labelsize=8)
+    return ax
+
+
+def _row_of_axes(ax, n, size):
+    """Axes beside each other, each of this size."""
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(1, max(n, 1), figsize=(size[0] * max(n, 1), size[1]), layout="constrained")
+    return np.atleast_1d(ax)
 
 
 def _axes(ax):

@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import DPMixture, Event
+from . import DPMixture, Event, HDPTopics, LatentFeatures
 
 class Recorder:
     events: list[Event]
@@ -23,5 +23,13 @@ def clusters(
 def responsibilities(model: DPMixture, X: Any, *, ax: Any = None, max_rows: int = 200) -> Any: ...
 def growth(events: Recorder | Iterable[Event], *, ax: Any = None) -> Any: ...
 def topic_words(
-    model: DPMixture, vocabulary: Sequence[str], *, n_words: int = 8, n_topics: int = 6, ax: Any = None
+    model: DPMixture | HDPTopics,
+    vocabulary: Sequence[str] | None = None,
+    *,
+    n_words: int = 8,
+    n_topics: int = 6,
+    ax: Any = None,
+) -> NDArray[np.object_]: ...
+def features(
+    model: LatentFeatures, shape: tuple[int, int] | None = None, *, n_features: int = 10, ax: Any = None
 ) -> NDArray[np.object_]: ...

@@ -4,8 +4,9 @@ use std::ffi::OsString;
 
 use anabranch::family::{AnyFamily, Block};
 use anabranch::posterior::HalfLife;
+use anabranch_cli::FeatureModel;
 use anabranch_io::Schema;
-use anabranch_io::model::Model;
+use anabranch_io::model::{Model, TopicModel, model_name_of};
 use pyo3::prelude::*;
 
 use crate::error::Fault;
@@ -13,6 +14,37 @@ use crate::error::Fault;
 /// What a model file says about how it was made, as JSON.
 #[pyfunction]
 pub fn describe(bytes: &[u8]) -> PyResult<String> {
+    Ok(described(bytes)?.to_string())
+}
+
+fn described(bytes: &[u8]) -> Result<serde_json::Value, Fault> {
+    let name = model_name_of(bytes).map_err(Fault::input)?;
+    match name.as_str() {
+        "hdp" => {
+            let (TopicModel { fold, vocabulary, provenance }, _) =
+                TopicModel::from_bytes(bytes).map_err(Fault::input)?;
+            Ok(serde_json::json!({
+                "model": name,
+                "process": fold.posterior().process(),
+                "family": fold.posterior().family(),
+                "words": vocabulary.words(),
+                "provenance": provenance,
+            }))
+        }
+        "bp" => {
+            let model = FeatureModel::from_bytes(bytes).map_err(Fault::input)?;
+            Ok(serde_json::json!({
+                "model": name,
+                "process": model.fold.posterior().process(),
+                "family": model.fold.posterior().family(),
+                "provenance": model.provenance,
+            }))
+        }
+        _ => mixture(bytes, &name),
+    }
+}
+
+fn mixture(bytes: &[u8], name: &str) -> Result<serde_json::Value, Fault> {
     let model = Model::from_bytes(bytes).map_err(Fault::input)?;
     let posterior = model.fold.posterior();
     let half_life = match posterior.past().half_life {
@@ -20,13 +52,13 @@ pub fn describe(bytes: &[u8]) -> PyResult<String> {
         Some(HalfLife::Auto) => serde_json::json!("auto"),
         Some(HalfLife::Seconds(_)) | None => serde_json::Value::Null,
     };
-    let description = serde_json::json!({
+    Ok(serde_json::json!({
+        "model": name,
         "family": family_text(posterior.family(), &model.provenance.schema),
         "process": posterior.process(),
         "half_life": half_life,
         "provenance": model.provenance,
-    });
-    Ok(description.to_string())
+    }))
 }
 
 /// The parameter `family` that makes this one.

@@ -13,6 +13,7 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
+use crate::error::Fault;
 use crate::learn::{Happened, TICK};
 use crate::rows::{Buffer, Lent};
 
@@ -177,6 +178,29 @@ pub fn drive<T: Send>(
             (result, desk.error)
         })
     })
+}
+
+/// Runs `work` on a thread of its own, which is left to itself when the run is to stop: it may take seconds, and nothing of it
+/// is half done. `None` after a stop.
+pub fn unless_stopped<T: Send + 'static>(
+    stop: &AtomicBool,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<Option<T>, Fault> {
+    let (done, result) = bounded(1);
+    // Nobody waits any more after a stop.
+    std::thread::spawn(move || drop(done.send(work())));
+    loop {
+        match result.recv_timeout(TICK) {
+            Ok(result) => return Ok(Some(result)),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Fault::Internal(
+                    "the first minibatch was not learned from; please report it".into(),
+                ));
+            }
+            Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => return Ok(None),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
 }
 
 /// Runs `work` on another thread; Ctrl-C leaves it to itself. For work that shares nothing and may take seconds.

@@ -1,6 +1,7 @@
 //! The class behind every estimator: parameters, what was learned, and the four steps.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use anabranch::clusters::Rule;
@@ -17,7 +18,7 @@ use pyo3::types::{PyBytes, PyDict, PyIterator};
 use crate::drive::{Feed, abandonable, drive};
 use crate::error::Fault;
 use crate::learn::{Centre, Learned, Looker, Tally, Wires};
-use crate::options::Options;
+use crate::options::{Options, Parameters};
 use crate::pickle::{self, Pickled};
 use crate::rows::{Edge, Lent};
 use crate::stream::{ArrayStream, BlockStream, FileStream, RowStream};
@@ -43,6 +44,8 @@ enum State {
 #[pyclass(frozen, module = "anabranch._core")]
 pub struct Engine {
     options: Options,
+    /// Threads that learn; they change no result.
+    threads: AtomicUsize,
     state: Mutex<State>,
 }
 
@@ -53,7 +56,12 @@ impl Engine {
     /// Parameters as JSON.
     #[new]
     fn new(options: &str) -> PyResult<Self> {
-        Ok(Self { options: Options::parse(options)?, state: Mutex::new(State::Empty) })
+        let options = Options::parse(options)?;
+        Ok(Self {
+            threads: AtomicUsize::new(options.engine.threads),
+            options,
+            state: Mutex::new(State::Empty),
+        })
     }
 
     /// The columns that the family names, or `None` when it takes all.
@@ -105,6 +113,11 @@ impl Engine {
                 centre.as_ref().map_or(0, |centre| centre.snapshot().mass().round() as u64)
             }
         }
+    }
+
+    /// Learns on so many threads from now on; they change no result.
+    fn set_threads(&self, threads: usize) {
+        self.threads.store(threads.max(1), Ordering::Relaxed);
     }
 
     /// Refuses rows that the family cannot take, before any of them is learned from.
@@ -398,6 +411,13 @@ impl Engine {
 }
 
 impl Engine {
+    /// The parameters, with as many threads as there are now.
+    fn options(&self) -> Options {
+        let mut options = self.options.clone();
+        options.engine.threads = self.threads.load(Ordering::Relaxed);
+        options
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic elsewhere leaves the state whole: it is replaced in one step.
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -413,7 +433,7 @@ impl Engine {
         callback: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let mut loan = self.lend(schema)?;
-        let learned = &mut loan.learned;
+        let (learned, options) = (&mut loan.learned, self.options());
         let (result, raised) = drive(py, callback, feed, |stop, events| {
             let announce = |centre: &Arc<Centre>| {
                 if let State::Learning { centre: shown, .. } = &mut *self.lock() {
@@ -421,7 +441,7 @@ impl Engine {
                 }
                 events.clone()
             };
-            learned.learn(stream, &self.options, &Wires { stop, announce: &announce })
+            learned.learn(stream, &options, &Wires { stop, announce: &announce })
         });
         drop(loan);
         match raised {
@@ -464,7 +484,7 @@ impl Engine {
             return Ok(());
         }
         let mut loan = self.lend(schema)?;
-        py.detach(|| loan.learned.flush(&self.options))?;
+        py.detach(|| loan.learned.flush(&self.options()))?;
         Ok(())
     }
 
@@ -489,7 +509,7 @@ impl Engine {
         };
         let version = (learned.rows_seen(), learned.tally.rows);
         let (schema, cut) = (learned.schema.clone(), learned.cut);
-        let options = self.options.clone();
+        let options = self.options();
         let looked = abandonable(py, move || {
             learned.look(&options, looker, |shown, _| (shown.posterior(), shown.centre().between()))
         })??;
@@ -516,7 +536,7 @@ impl Engine {
                 return Ok(Model { fold, provenance });
             }
         };
-        let options = self.options.clone();
+        let options = self.options();
         Ok(abandonable(py, move || learned.model(&options))??.ok_or_else(nothing)?)
     }
 }
@@ -535,11 +555,11 @@ impl Drop for Loan<'_> {
     }
 }
 
-fn busy() -> PyErr {
+pub fn busy() -> PyErr {
     PyRuntimeError::new_err("the model is being fitted; wait for that to end")
 }
 
-fn schema_of(names: Option<Vec<String>>, columns: usize) -> Schema {
+pub fn schema_of(names: Option<Vec<String>>, columns: usize) -> Schema {
     let named = names.is_some();
     let names = names.unwrap_or_else(|| (1..=columns).map(|position| position.to_string()).collect());
     Schema { columns: names.into_iter().map(Column::number).collect(), named }

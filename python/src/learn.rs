@@ -11,18 +11,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use anabranch::batch::Minibatch;
 use anabranch::central::{BatchSet, Central, Change, Memory};
 use anabranch::clusters::Cut;
 use anabranch::engine::{self, Event, Flow, Observer};
-use anabranch::family::AnyFamily;
+use anabranch::family::{AnyFamily, Conjugate};
 use anabranch::infer::PriorChoice;
 use anabranch::learner::look::Shown;
-use anabranch::process::AnyProcess;
+use anabranch::process::{AnyProcess, Process};
 use anabranch_io::model::{Model, Provenance};
 use anabranch_io::{InputRead, Schema, Seen};
-use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::Sender;
 use serde::{Deserialize, Serialize};
 
+use crate::drive::unless_stopped;
 use crate::error::Fault;
 use crate::options::Options;
 use crate::rows::{Buffer, Edge, joined};
@@ -110,7 +112,7 @@ impl Look {
             return false;
         };
         self.tally.rows += batch.n_rows() as u64;
-        self.shown.catch_up(&batch, options.batch_size, &learned.config(options));
+        self.shown.catch_up(&batch, options.engine.batch_size, &learned.config(options));
         true
     }
 }
@@ -145,7 +147,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, event: &Event) {
+    pub fn add(&mut self, event: &Event) {
         self.rows += if event.absorbed.counted { event.rows } else { 0 };
         self.matchings += event.absorbed.matchings;
         self.conflicts += event.absorbed.conflicts;
@@ -161,14 +163,15 @@ pub struct Wires<'a> {
     pub announce: &'a (dyn Fn(&Arc<Centre>) -> Option<Sender<Happened>> + Sync),
 }
 
-struct Watch<'a> {
-    tally: &'a mut Tally,
-    stop: &'a AtomicBool,
-    events: Option<Sender<Happened>>,
+/// Counts minibatches, passes them on, and listens to the wish to stop.
+pub struct Watch<'a> {
+    pub tally: &'a mut Tally,
+    pub stop: &'a AtomicBool,
+    pub events: Option<Sender<Happened>>,
 }
 
-impl Observer<AnyFamily, AnyProcess> for Watch<'_> {
-    fn observe(&mut self, event: &Event, centre: &Centre) -> Flow {
+impl<F: Conjugate, P: Process, B: Minibatch> Observer<F, P, B> for Watch<'_> {
+    fn observe(&mut self, event: &Event, centre: &Central<F, P, B>) -> Flow {
         self.tally.add(event);
         // They are taken also where nobody listens: they would be kept for ever.
         let changes = centre.take_changes();
@@ -272,9 +275,9 @@ impl Learned {
         let now = if self.seen.rows() > 0 { vec![self.seen.input()] } else { vec![] };
         Provenance {
             schema: self.schema.clone(),
-            seed: options.seed,
+            seed: options.engine.seed,
             bootstrap_rows: options.first_rows() as u64,
-            batch_size: options.batch_size as u64,
+            batch_size: options.engine.batch_size as u64,
             observations: self.tally.rows,
             skipped_rows: 0,
             matchings: self.tally.matchings,
@@ -343,7 +346,7 @@ impl Learned {
             // Bad rows must not stand in the way of the next ones.
             let start = start.inspect_err(|_| self.buffer.truncate(carried, columns))?;
             if options.bootstrap_rows() > 0 {
-                let Some((centre, tally, event)) = unless_stopped(start, wires.stop)? else { return Ok(()) };
+                let Some((centre, tally, event)) = start.learn(wires.stop)? else { return Ok(()) };
                 (self.centre, self.tally, self.buffer) = (Some(centre), tally, Buffer::default());
                 claim(&mut self.taken);
                 first = Some(event);
@@ -364,7 +367,7 @@ impl Learned {
             buffer: &mut self.buffer,
             schema: &self.schema,
             family: snapshot.family(),
-            size: options.batch_size,
+            size: options.engine.batch_size,
             taken: &mut self.taken,
             before,
             stop: wires.stop,
@@ -495,36 +498,24 @@ struct Start {
     taken: BatchSet,
 }
 
-/// Learns from the first minibatch on a thread of its own, which is left to itself when the run is to stop: it may take
-/// seconds, and nothing of it is half done.
-fn unless_stopped(start: Start, stop: &AtomicBool) -> Result<Option<(Arc<Centre>, Tally, Happened)>, Fault> {
-    let (done, result) = bounded(1);
-    std::thread::spawn(move || {
-        let Start { centre, config, batch, mut taken } = start;
-        let mut one = One(Some((claim(&mut taken), batch)));
-        let mut seen = None;
-        let mut observer = |event: &Event, centre: &Centre| {
-            seen = Some((*event, centre.take_changes()));
-            Flow::Continue
-        };
-        let _ = engine::bootstrap(&centre, &mut one, &config, &mut observer);
-        // Nobody waits any more after a stop.
-        let _ = done.send((centre, seen));
-    });
-    loop {
-        match result.recv_timeout(TICK) {
-            Ok((centre, Some(event))) => {
-                let mut tally = Tally::default();
-                tally.add(&event.0);
-                return Ok(Some((centre, tally, event)));
-            }
-            Ok((_, None)) | Err(RecvTimeoutError::Disconnected) => {
-                return Err(Fault::Internal(
-                    "the first minibatch was not learned from; please report it".into(),
-                ));
-            }
-            Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => return Ok(None),
-            Err(RecvTimeoutError::Timeout) => {}
-        }
+impl Start {
+    /// Learns from the first minibatch; `None` when the run is to stop.
+    fn learn(self, stop: &AtomicBool) -> Result<Option<(Arc<Centre>, Tally, Happened)>, Fault> {
+        let learned = unless_stopped(stop, move || {
+            let Self { centre, config, batch, mut taken } = self;
+            let mut one = One(Some((claim(&mut taken), batch)));
+            let mut seen = None;
+            let mut observer = |event: &Event, centre: &Centre| {
+                seen = Some((*event, centre.take_changes()));
+                Flow::Continue
+            };
+            let _ = engine::bootstrap(&centre, &mut one, &config, &mut observer);
+            (centre, seen.expect("a minibatch that is there is learned from"))
+        })?;
+        Ok(learned.map(|(centre, event)| {
+            let mut tally = Tally::default();
+            tally.add(&event.0);
+            (centre, tally, event)
+        }))
     }
 }

@@ -6,13 +6,16 @@ mod describe;
 mod drive;
 mod engine;
 mod error;
+mod features;
 mod infer;
 mod learn;
 mod merge;
 mod options;
 mod pickle;
 mod rows;
+mod run;
 mod stream;
+mod topics;
 mod view;
 
 /// The module `anabranch._core`.
@@ -25,7 +28,11 @@ mod _core {
     #[pymodule_export]
     use crate::engine::Engine;
     #[pymodule_export]
+    use crate::features::Features;
+    #[pymodule_export]
     use crate::infer::infer;
     #[pymodule_export]
     use crate::merge::merge;
+    #[pymodule_export]
+    use crate::topics::Topics;
 }

@@ -1,40 +1,27 @@
-//! The parameters of an estimator, checked once, and what the engine makes of them.
+//! The parameters of estimators, checked once, and what the engine makes of them.
 
-use anabranch::engine::{BOOTSTRAP_ROWS, Config, Schedule, WORKERS};
-use anabranch::identify::Identification;
-use anabranch::infer::{PriorChoice, Settings};
-use anabranch::process::{AnyProcess, Bound, Parameter};
-use anabranch_cli::FamilySpec;
-use anabranch_cli::args::{Algorithm, ModelKind, OnOff, PriorArgs, half_life};
+use anabranch::engine::{BOOTSTRAP_ROWS, Config};
+use anabranch::family::{LinearGaussian, PriorError, Topic};
+use anabranch::infer::{FeatureSettings, Settings, TopicSettings};
+use anabranch::process::{AnyProcess, Beta, Bound, Hierarchical, Parameter};
+use anabranch_cli::args::{
+    Algorithm, BoundKind, EngineArgs, FeatureArgs, ModelKind, OnOff, PrecisionKind, PriorArgs, ScheduleKind,
+    TopicArgs, half_life,
+};
 use anabranch_cli::request::{Begin, Place, Request};
+use anabranch_cli::{FamilySpec, feature_family, features_asked, topic_family, topics_asked};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Fault;
 
-/// The parameters as Python gives them; names and meanings are those of the command line's flags.
+/// The parameters that every estimator has; names and meanings are those of the command line's flags.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Options {
-    pub family: String,
-    pub alpha: Parameter,
-    #[serde(default)]
-    pub discount: Option<Parameter>,
+pub struct EngineOptions {
     pub bound: Bound,
-    pub prior_mean: Option<String>,
-    pub prior_kappa: Option<f64>,
-    pub prior_scale: Option<String>,
-    pub prior_dof: Option<f64>,
-    #[serde(default)]
-    pub resolution: Option<String>,
     pub batch_size: usize,
     pub bootstrap: Option<usize>,
-    #[serde(default)]
-    pub polish: Option<usize>,
     pub max_new: usize,
-    #[serde(default)]
-    pub max_components: Option<usize>,
-    #[serde(default)]
-    pub half_life: Option<String>,
     pub threads: usize,
     pub workers: Option<usize>,
     pub schedule: ScheduleName,
@@ -49,56 +36,196 @@ pub enum ScheduleName {
     Deterministic,
 }
 
-impl Options {
-    /// Parses and checks.
-    pub fn parse(json: &str) -> Result<Self, Fault> {
-        let mut options: Self = serde_json::from_str(json).map_err(Fault::input)?;
-        options.request().check(options.given())?;
-        options.spec()?.check_prior(&options.prior())?;
-        options.process()?;
-        let half_life = options.half_life.as_deref().map(half_life::half_life).transpose();
-        let half_life = half_life.map_err(|expected| Fault::input(format!("half_life: not {expected}")))?;
-        let usual = u32::try_from(options.batch_size).unwrap_or(u32::MAX);
-        if let Some((first, further)) = half_life::minibatches(half_life, usual) {
-            options.bootstrap = options.bootstrap.or(Some(first as usize));
-            options.batch_size = options.batch_size.min(further as usize);
-        }
-        Ok(options)
-    }
-
-    /// What the parameters ask for, as the table of the command line sees it.
-    fn request(&self) -> Request {
-        let model = if self.discount.is_some() { ModelKind::Py } else { ModelKind::Dp };
-        Request {
-            model,
-            algorithm: Algorithm::Sda,
-            place: Place::Here,
+impl EngineOptions {
+    /// The same as flags of the command line.
+    fn args(&self, alpha: Parameter) -> EngineArgs {
+        let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        EngineArgs {
+            batch_size: small(self.batch_size),
+            max_new: self.max_new,
+            bootstrap: self.bootstrap.map(small),
+            threads: Some(small(self.threads)),
+            workers: self.workers.map(small),
+            schedule: match self.schedule {
+                ScheduleName::Free => ScheduleKind::Free,
+                ScheduleName::Deterministic => ScheduleKind::Deterministic,
+            },
+            seed: self.seed,
+            alpha,
             identify: OnOff::On,
-            begin: Begin::Anew,
-            forgets: self.half_life.is_some(),
+            bound: match self.bound {
+                Bound::Paper => BoundKind::Paper,
+                Bound::Conditional => BoundKind::Conditional,
+            },
+            precision: PrecisionKind::Mixed,
         }
     }
 
-    /// The parameters that are not left to what is usual, by their names.
-    fn given(&self) -> Vec<&'static str> {
-        let always = ["family", "alpha", "bound", "batch_size", "max_new", "threads", "schedule", "seed"];
-        let optional = [
+    /// Those that are not left to what is usual, and those of a kind of estimator, by their names.
+    fn given(&self, own: &[(&'static str, bool)]) -> Vec<&'static str> {
+        let always = ["bound", "batch_size", "max_new", "threads", "schedule", "seed"];
+        let optional = [("bootstrap", self.bootstrap.is_some()), ("workers", self.workers.is_some())];
+        let there = optional.iter().chain(own).filter(|(_, is_there)| *is_there).map(|(name, _)| *name);
+        always.into_iter().chain(there).collect()
+    }
+}
+
+/// What parameters ask for, as the table of the command line sees it.
+fn request(model: ModelKind, forgets: bool) -> Request {
+    let (algorithm, place, identify) = (Algorithm::Sda, Place::Here, OnOff::On);
+    Request { model, algorithm, place, identify, begin: Begin::Anew, forgets }
+}
+
+/// Parameters of an estimator of one kind.
+pub trait Parameters: Serialize + DeserializeOwned {
+    /// Refuses what does not go together.
+    fn checked(self) -> Result<Self, Fault>;
+
+    /// Parses and checks.
+    fn parse(json: &str) -> Result<Self, Fault> {
+        serde_json::from_str::<Self>(json).map_err(Fault::input)?.checked()
+    }
+}
+
+/// The parameters of topics.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TopicOptions {
+    #[serde(flatten)]
+    pub engine: EngineOptions,
+    pub gamma: Option<f64>,
+    pub alpha0: Option<f64>,
+    pub eta: Option<f64>,
+    pub passes: Option<u32>,
+}
+
+impl TopicOptions {
+    fn args(&self) -> TopicArgs {
+        TopicArgs { vocabulary: None, gamma: self.gamma, alpha0: self.alpha0, eta: self.eta }
+    }
+
+    /// The process, and how a run is carried out.
+    pub fn asked(&self) -> Result<(Hierarchical, Config<TopicSettings>), Fault> {
+        Ok(topics_asked(&self.args(), &self.engine.args(Parameter::Given(1.0)))?)
+    }
+
+    /// The topics over so many words.
+    pub fn family(&self, n_words: usize) -> Result<Topic, PriorError> {
+        topic_family(&self.args(), n_words)
+    }
+}
+
+impl Parameters for TopicOptions {
+    fn checked(self) -> Result<Self, Fault> {
+        let own = [
+            ("gamma", self.gamma.is_some()),
+            ("alpha0", self.alpha0.is_some()),
+            ("eta", self.eta.is_some()),
+            ("passes", self.passes.is_some()),
+        ];
+        request(ModelKind::Hdp, false).check(self.engine.given(&own))?;
+        self.asked()?;
+        self.family(1).map_err(Fault::input)?;
+        Ok(self)
+    }
+}
+
+/// The parameters of features.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FeatureOptions {
+    #[serde(flatten)]
+    pub engine: EngineOptions,
+    pub alpha: Parameter,
+    pub noise: Option<f64>,
+    pub feature_scale: Option<f64>,
+    pub passes: Option<u32>,
+}
+
+impl FeatureOptions {
+    fn args(&self) -> FeatureArgs {
+        FeatureArgs { noise: self.noise, feature_scale: self.feature_scale, image: None }
+    }
+
+    /// The process, and how a run is carried out.
+    pub fn asked(&self) -> Result<(Beta, Config<FeatureSettings>), Fault> {
+        Ok(features_asked(&self.args(), &self.engine.args(self.alpha))?)
+    }
+
+    /// The features of rows of so many columns.
+    pub fn family(&self, columns: usize) -> Result<LinearGaussian, Fault> {
+        Ok(feature_family(&self.args(), columns)?.0)
+    }
+}
+
+impl Parameters for FeatureOptions {
+    fn checked(self) -> Result<Self, Fault> {
+        let own = [
+            ("alpha", true),
+            ("noise", self.noise.is_some()),
+            ("feature_scale", self.feature_scale.is_some()),
+            ("passes", self.passes.is_some()),
+        ];
+        request(ModelKind::Bp, false).check(self.engine.given(&own))?;
+        self.asked()?;
+        self.family(1)?;
+        Ok(self)
+    }
+}
+
+/// The parameters of a mixture.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Options {
+    #[serde(flatten)]
+    pub engine: EngineOptions,
+    pub family: String,
+    pub alpha: Parameter,
+    #[serde(default)]
+    pub discount: Option<Parameter>,
+    pub prior_mean: Option<String>,
+    pub prior_kappa: Option<f64>,
+    pub prior_scale: Option<String>,
+    pub prior_dof: Option<f64>,
+    #[serde(default)]
+    pub resolution: Option<String>,
+    #[serde(default)]
+    pub polish: Option<usize>,
+    #[serde(default)]
+    pub max_components: Option<usize>,
+    #[serde(default)]
+    pub half_life: Option<String>,
+}
+
+impl Parameters for Options {
+    fn checked(mut self) -> Result<Self, Fault> {
+        let own = [
+            ("family", true),
+            ("alpha", true),
             ("discount", self.discount.is_some()),
             ("prior_mean", self.prior_mean.is_some()),
             ("prior_kappa", self.prior_kappa.is_some()),
             ("prior_scale", self.prior_scale.is_some()),
             ("prior_dof", self.prior_dof.is_some()),
             ("resolution", self.resolution.is_some()),
-            ("bootstrap", self.bootstrap.is_some()),
             ("polish", self.polish.is_some()),
-            ("workers", self.workers.is_some()),
             ("max_components", self.max_components.is_some()),
             ("half_life", self.half_life.is_some()),
         ];
-        let there = optional.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name);
-        always.into_iter().chain(there).collect()
+        let model = if self.discount.is_some() { ModelKind::Py } else { ModelKind::Dp };
+        request(model, self.half_life.is_some()).check(self.engine.given(&own))?;
+        self.spec()?.check_prior(&self.prior())?;
+        self.process()?;
+        let half_life = self.half_life.as_deref().map(half_life::half_life).transpose();
+        let half_life = half_life.map_err(|expected| Fault::input(format!("half_life: not {expected}")))?;
+        let EngineOptions { bootstrap, batch_size, .. } = &mut self.engine;
+        let usual = u32::try_from(*batch_size).unwrap_or(u32::MAX);
+        if let Some((first, further)) = half_life::minibatches(half_life, usual) {
+            *bootstrap = bootstrap.or(Some(first as usize));
+            *batch_size = (*batch_size).min(further as usize);
+        }
+        Ok(self)
     }
+}
 
+impl Options {
     /// What a component is.
     pub fn spec(&self) -> Result<FamilySpec, Fault> {
         Ok(FamilySpec::parse(&self.family)?)
@@ -118,52 +245,32 @@ impl Options {
 
     /// How many components there are.
     pub fn process(&self) -> Result<AnyProcess, Fault> {
-        AnyProcess::new(self.alpha, self.discount, self.bound).map_err(Fault::input)
+        AnyProcess::new(self.alpha, self.discount, self.engine.bound).map_err(Fault::input)
     }
 
     /// Rows of the first minibatch, which is learned alone; 0 when the workers start at once.
     pub fn bootstrap_rows(&self) -> usize {
-        self.bootstrap.unwrap_or(BOOTSTRAP_ROWS)
+        self.engine.bootstrap.unwrap_or(BOOTSTRAP_ROWS)
     }
 
     /// Rows of the first minibatch, learned alone or not.
     pub fn first_rows(&self) -> usize {
         match self.bootstrap_rows() {
-            0 => self.batch_size,
+            0 => self.engine.batch_size,
             rows => rows,
         }
     }
 
     /// How a run is carried out.
     pub fn config(&self) -> Config {
-        let (schedule, workers) = match (self.schedule, self.workers) {
-            (ScheduleName::Free, workers) => (Schedule::Free, workers.unwrap_or(self.threads)),
-            (ScheduleName::Deterministic, Some(workers)) => (Schedule::Deterministic, workers),
-            (ScheduleName::Deterministic, None) => (Schedule::Growing, WORKERS),
-        };
+        let settings = Settings { max_new: self.engine.max_new, ..Settings::default() };
+        let args = self.engine.args(self.alpha);
         Config {
-            threads: self.threads,
-            workers,
-            schedule,
-            seed: self.seed,
-            identification: Identification::Optimal,
-            inference: self.settings(),
-            prior: self.prior_choice(),
-            bootstrap_rows: self.bootstrap_rows(),
-            upkeep: true,
             polish: self.polish,
             max_components: self.max_components,
             // It was one when it was parsed.
             half_life: self.half_life.as_deref().and_then(|text| half_life::half_life(text).ok()),
+            ..args.config(settings, self.prior().choice(), self.bootstrap_rows())
         }
-    }
-
-    /// Minibatch inference.
-    pub fn settings(&self) -> Settings {
-        Settings { max_new: self.max_new, ..Settings::default() }
-    }
-
-    fn prior_choice(&self) -> PriorChoice {
-        self.prior().choice()
     }
 }

@@ -12,6 +12,9 @@ use pyo3::prelude::*;
 
 use crate::error::Fault;
 
+/// What is wrong with a matrix whose parts do not fit together.
+const INCONSISTENT: &str = "the sparse matrix is inconsistent";
+
 /// Arrays that Python lends for the length of a call.
 #[derive(Debug)]
 pub enum Lent<'py> {
@@ -113,6 +116,34 @@ impl Rows<'_> {
         Ok(work(&values))
     }
 
+    /// The cells of a row that are not 0, ascending, each once.
+    pub fn entries(&self, row: usize, out: &mut Vec<(u32, f64)>) -> Result<(), Fault> {
+        out.clear();
+        match self {
+            Self::F64(array) => out.extend((0..).zip(array.row(row).iter().copied())),
+            Self::F32(array) => out.extend((0..).zip(array.row(row).iter().map(|value| f64::from(*value)))),
+            Self::Sparse { data, indices, starts, columns } => {
+                for entry in starts[row] as usize..starts[row + 1] as usize {
+                    let found = data.get(entry).zip(indices.get(entry));
+                    let cell = found.and_then(|(value, column)| {
+                        Some((u32::try_from(*column).ok().filter(|c| (*c as usize) < *columns)?, *value))
+                    });
+                    out.push(cell.ok_or_else(|| Fault::input(INCONSISTENT))?);
+                }
+                out.sort_by_key(|(column, _)| *column);
+                // A matrix may hold a cell in several pieces.
+                out.dedup_by(|next, kept| {
+                    next.0 == kept.0 && {
+                        kept.1 += next.1;
+                        true
+                    }
+                });
+            }
+        }
+        out.retain(|(_, value)| *value != 0.0);
+        Ok(())
+    }
+
     /// Appends the rows `first..last` to `out`.
     pub fn copy(&self, first: usize, last: usize, out: &mut Vec<f64>) -> Result<(), Fault> {
         match self {
@@ -131,8 +162,7 @@ impl Rows<'_> {
                             out.get_mut(at + usize::try_from(*column).ok()?).map(|cell| (cell, value))
                         });
                         // A matrix may hold a cell in several pieces.
-                        let (cell, value) =
-                            cell.ok_or_else(|| Fault::input("the sparse matrix is inconsistent"))?;
+                        let (cell, value) = cell.ok_or_else(|| Fault::input(INCONSISTENT))?;
                         *cell += value;
                     }
                 }

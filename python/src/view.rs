@@ -52,6 +52,41 @@ pub enum Wanted {
     Imputed,
 }
 
+/// As many numbers for each of `rows` rows, found on several threads; Ctrl-C ends it between slabs. `part` fills those of the rows
+/// from a first one on.
+pub fn in_slabs(
+    py: Python<'_>,
+    rows: usize,
+    width: usize,
+    threads: usize,
+    part: impl Fn(usize, &mut [f64]) -> Result<(), Fault> + Sync,
+) -> PyResult<Vec<f64>> {
+    let mut out = vec![0.0; rows * width];
+    let part = &part;
+    for (slab, out) in out.chunks_mut((SLAB * width).max(1)).enumerate() {
+        let first = slab * SLAB;
+        let share = (out.len() / width.max(1)).div_ceil(threads.max(1)).max(LEAST_ROWS);
+        if out.len() <= share * width {
+            // A few rows: a thread, or letting go of Python, would cost more than the answer.
+            part(first, out)?;
+            continue;
+        }
+        py.detach(|| {
+            std::thread::scope(|scope| {
+                let parts = out.chunks_mut(share * width).enumerate();
+                let jobs: Vec<_> =
+                    parts.map(|(ix, out)| scope.spawn(move || part(first + ix * share, out))).collect();
+                jobs.into_iter().try_for_each(|job| match job.join() {
+                    Ok(done) => done,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                })
+            })
+        })?;
+        py.check_signals()?;
+    }
+    Ok(out)
+}
+
 impl View {
     /// Prepares every component.
     pub fn new(
@@ -145,33 +180,9 @@ impl View {
             )
             .into());
         }
-        let width = self.width(wanted);
-        let mut out = vec![0.0; rows.len() * width];
-        for (slab, out) in out.chunks_mut((SLAB * width).max(1)).enumerate() {
-            let first = slab * SLAB;
-            let share = (out.len() / width.max(1)).div_ceil(threads.max(1)).max(LEAST_ROWS);
-            if out.len() <= share * width {
-                // A few rows: a thread, or letting go of Python, would cost more than the answer.
-                self.part(rows, first, wanted, out)?;
-                continue;
-            }
-            py.detach(|| {
-                std::thread::scope(|scope| {
-                    let parts = out.chunks_mut(share * width).enumerate();
-                    let jobs: Vec<_> = parts
-                        .map(|(ix, part)| {
-                            scope.spawn(move || self.part(rows, first + ix * share, wanted, part))
-                        })
-                        .collect();
-                    jobs.into_iter().try_for_each(|job| match job.join() {
-                        Ok(done) => done,
-                        Err(panic) => std::panic::resume_unwind(panic),
-                    })
-                })
-            })?;
-            py.check_signals()?;
-        }
-        Ok(out)
+        in_slabs(py, rows.len(), self.width(wanted), threads, |first, out| {
+            self.part(rows, first, wanted, out)
+        })
     }
 
     fn part(&self, rows: Rows<'_>, first: usize, wanted: Wanted, out: &mut [f64]) -> Result<(), Fault> {
@@ -238,6 +249,7 @@ impl View {
             attributes.set_item("probabilities", probabilities)?;
         }
         attributes.set_item("mass", self.posterior.mass())?;
+        attributes.set_item("forgotten", self.posterior.past().forgotten)?;
         attributes.set_item("alpha", self.posterior.process().alpha())?;
         let discount = self.posterior.process().discount().map(|discount| discount.value());
         attributes.set_item("discount", discount)?;

@@ -70,3 +70,16 @@ def test_a_half_life_is_rows_or_auto():
             DPMixture(half_life=wrong).fit(stream(0))
     with pytest.raises(ValueError, match="half.life"):
         DPMixture(half_life=100, polish=1000).fit(stream(0))
+
+
+def test_what_is_forgotten_and_what_counts_are_all_rows():
+    model = DPMixture(half_life=300, bootstrap=1000, random_state=0).fit(stream(1500))
+    assert model.forgotten_ > 1000
+    assert model.forgotten_ + model.counts_.sum() == pytest.approx(4000)
+    assert DPMixture(random_state=0).fit(stream(1500)).forgotten_ == 0
+
+
+@pytest.mark.parametrize("wrong", [True, 0, 1.5, "soon"])
+def test_half_lives_are_rows_or_auto(wrong):
+    with pytest.raises(ValueError, match="half_life"):
+        DPMixture(half_life=wrong).fit(stream(1500))

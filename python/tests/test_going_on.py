@@ -59,3 +59,25 @@ def test_models_of_the_same_rows_are_refused():
     assert DPMixture.merge([one, other], assume_apart=True).n_samples_seen_ == 2000
     with pytest.raises(ValueError, match="no model"):
         DPMixture.merge([])
+
+
+def test_parameters_that_change_while_it_learns_are_refused_or_take_effect():
+    X, _ = rows_of(3000)
+    going = model().partial_fit(X[:1500])
+    going.set_params(n_jobs=2, labels="clusters", verbose=0).partial_fit(X[1500:])
+    same(going.set_params(labels="components"), model().fit(X))
+    for name, value in (("alpha", 2.0), ("family", "diagonal"), ("random_state", 99), ("prior_mean", [0.0, 0.0])):
+        was = getattr(going, name)
+        going.set_params(**{name: value})
+        with pytest.raises(ValueError, match=f"^{name}: this model was begun with {was!r}, and the parameter is now"):
+            going.partial_fit(X[:10])
+        going.set_params(**{name: was})
+    assert going.partial_fit(X[:10]).n_samples_seen_ == 3010
+    assert going.set_params(alpha=2.0).fit(X).alpha_ == 2.0
+    drawn = DPMixture(random_state=None).partial_fit(X[:1000]).partial_fit(X[1000:])
+    assert drawn.n_samples_seen_ == 3000
+
+
+def test_unknown_labels_are_refused_before_anything_is_learned():
+    with pytest.raises(ValueError, match="labels: 'cluster' is not one of components, clusters; did you mean 'clusters'"):
+        DPMixture(labels="cluster").fit(rows_of(100)[0])

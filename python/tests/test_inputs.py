@@ -1,6 +1,7 @@
 """Whatever holds rows goes in, without copies where it can, and wrong columns are told."""
 
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -129,7 +130,7 @@ def test_files_are_read_by_the_engine(tmp_path, suffix):
     same(fitted, FITTED)
     assert getattr(fitted, "feature_names_in_", None) is None or list(fitted.feature_names_in_) == ["length", "width"]
     same(model().fit([str(path), path]), model().fit(np.vstack([X, X])))
-    with pytest.raises(ValueError, match="no such file"):
+    with pytest.raises(FileNotFoundError, match="no such file"):
         model().fit(tmp_path / "missing.csv")
 
 
@@ -175,3 +176,12 @@ def test_columns_of_different_kinds():
 def test_another_number_of_columns_is_told():
     with pytest.raises(ValueError, match="3 features, but DPMixture is expecting 2 features"):
         FITTED.predict(np.ones((4, 3)))
+
+
+def test_a_path_that_leads_nowhere_is_told():
+    model = DPMixture()
+    for given in ("nofile.csv", Path("nofile.csv"), ["nofile.csv"]):
+        with pytest.raises(FileNotFoundError, match="X: a path was given, and there is no such file: 'nofile.csv'"):
+            model.fit(given)
+    with pytest.raises(TypeError, match="X: a path was given .*fit and partial_fit read files"):
+        model.fit(rows_of(200)[0]).predict("nofile.csv")

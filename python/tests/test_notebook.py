@@ -1,4 +1,4 @@
-"""The notebook in examples/ runs and is as short as it says."""
+"""The notebooks in examples/ run and are as short as they say."""
 
 from pathlib import Path
 
@@ -7,13 +7,14 @@ import pytest
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 
-NOTEBOOK = Path(__file__).parents[2] / "examples" / "clusters.ipynb"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def test_from_data_to_picture_in_under_twenty_lines(monkeypatch):
+@pytest.mark.parametrize("name", ["clusters.ipynb", "topics.ipynb"])
+def test_from_data_to_picture_in_under_twenty_lines(monkeypatch, name):
     # The kernel chooses how pictures are shown.
     monkeypatch.delenv("MPLBACKEND", raising=False)
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    notebook = nbformat.read(EXAMPLES / name, as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     lines = [line for cell in code for line in cell.source.splitlines() if line.strip()]
     assert len(lines) < 20

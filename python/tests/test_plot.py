@@ -14,7 +14,9 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.patches import Ellipse  # noqa: E402
 
-from anabranch import DPMixture, plot  # noqa: E402
+from test_course import documents_of, sums_of  # noqa: E402
+
+from anabranch import DPMixture, HDPTopics, LatentFeatures, plot  # noqa: E402
 
 X, _ = rows_of(3000)
 
@@ -74,6 +76,33 @@ def test_the_words_of_a_topic_are_those_it_uses():
     axes = plot.topic_words(model, ["apple", "pear", "hammer", "nail"], n_words=2)
     words = {tuple(text.get_text() for text in ax.get_yticklabels()) for ax in axes}
     assert words == {("pear", "apple"), ("nail", "hammer")}
+    plt.close("all")
+
+
+def test_topics_are_drawn_by_their_own_words():
+    model = HDPTopics(random_state=0, vocabulary=[f"w{word}" for word in range(12)]).fit(documents_of(300))
+    axes = plot.topic_words(model, n_words=4, n_topics=3)
+    assert len(axes) == min(3, model.n_components_)
+    largest = model.weights_.argmax()
+    drawn = [text.get_text() for text in axes[0].get_yticklabels()]
+    assert drawn == model.top_words(4)[largest][::-1]
+    plt.close("all")
+
+
+def test_features_are_drawn_in_the_order_of_what_they_explain():
+    X = sums_of(400)
+    X[:, :2] *= 3
+    model = LatentFeatures(random_state=0).fit(X)
+    axes = plot.features(model, (2, 3))
+    assert len(axes) == model.n_components_
+    shown = [axis.images[0].get_array() for axis in axes]
+    order = np.argsort(-model.explained_)
+    for picture, feature in zip(shown, order):
+        np.testing.assert_array_equal(np.asarray(picture).ravel(), model.components_[feature])
+    assert np.abs(shown[0]).argmax() == 0
+    assert len(np.unique(pixels(axes[0]).reshape(-1, 3), axis=0)) > 3
+    (line,) = plot.features(model, n_features=1)[0].lines
+    np.testing.assert_array_equal(line.get_ydata(), model.components_[order[0]])
     plt.close("all")
 
 

@@ -31,7 +31,7 @@ impl EngineArgs {
     }
 
     /// How a run with this inference is carried out.
-    pub(crate) fn config<I>(&self, inference: I, prior: PriorChoice, bootstrap_rows: usize) -> Config<I> {
+    pub fn config<I>(&self, inference: I, prior: PriorChoice, bootstrap_rows: usize) -> Config<I> {
         let (threads, workers) = self.parallelism();
         Config {
             threads,

@@ -34,8 +34,13 @@ use args::Command;
 use request::Refused;
 
 pub use failure::{Failure, Tried};
+pub use features::{
+    FeatureModel, LARGEST as LARGEST_CELL, asked as features_asked, family as feature_family,
+};
 pub use fit::FamilySpec;
 pub use merge::{Merged, merge};
+pub use reading::Largest;
+pub use topics::{asked as topics_asked, family as topic_family, stored as topic_model};
 
 /// The Rust that README.md shows.
 #[cfg(doctest)]

@@ -33,6 +33,9 @@ pub trait Minibatch: Clone + Debug + Send + Sync + 'static {
 
     /// Adds the data of another minibatch of the same stream after its own.
     fn append(&mut self, other: &Self);
+
+    /// The data of these numbers alone.
+    fn part(&self, rows: Range<usize>) -> Self;
 }
 
 /// A dense block of rows with optional weights. Every value is finite, or NaN where it is missing.
@@ -296,6 +299,10 @@ impl Minibatch for Batch {
         }
         self.values.extend_from_slice(&other.values);
         self.missing |= other.missing;
+    }
+
+    fn part(&self, rows: Range<usize>) -> Self {
+        self.slice(rows)
     }
 }
 

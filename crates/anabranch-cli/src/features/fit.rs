@@ -8,7 +8,7 @@ use anabranch::batch::Batch;
 use anabranch::central::{Central, Entry, Memory};
 use anabranch::engine::{self, Event, Flow};
 use anabranch::family::LinearGaussian;
-use anabranch::infer::{FeatureSettings, PriorChoice};
+use anabranch::infer::PriorChoice;
 use anabranch::posterior::FeaturePredictor;
 use anabranch::process::Beta;
 use anabranch_io::model::Provenance;
@@ -16,22 +16,16 @@ use anabranch_io::{ReadOptions, Reading};
 use serde::Serialize;
 
 use super::page::{self, Image};
-use super::{FeatureModel, NAME, explained, family, process};
+use super::{FeatureModel, LARGEST, NAME, asked, explained, family};
 use crate::args::{EngineArgs, FeatureArgs, FitArgs, OutputArgs};
 use crate::failure::{Failure, Tried};
 use crate::fit::{Checkpoints, FamilySpec, Progress, check_places};
 use crate::picture::{counted, grouped, significant};
 use crate::printing::{Effort, print_json, print_places};
-use crate::reading::{self, DomainFilter, Largest, Minibatches};
+use crate::reading::{self, DomainFilter, Minibatches};
 use crate::report;
 use crate::resources::{Stopwatch, peak_rss_bytes};
 use crate::stop;
-
-/// Rows of the first minibatch, unless told.
-const BOOTSTRAP_ROWS: usize = 2000;
-
-/// Sums of products of features and rows stay far inside what a model may hold.
-const LARGEST: Largest = Largest(1e40, "a number within ±1e40");
 
 /// What `fit --model bp --json` prints.
 #[derive(Clone, Debug, Serialize)]
@@ -135,11 +129,9 @@ impl Run<'_> {
         let dimensions = stream.schema().dimensions();
         let image = Image::new(self.features.image.as_deref(), dimensions)?;
         let (family, prior) = family(self.features, dimensions)?;
-        let process = process(self.engine)?;
+        let (process, mut config) = asked(self.features, self.engine)?;
         let (threads, workers) = self.engine.parallelism();
-        let bootstrap = self.engine.bootstrap_rows(BOOTSTRAP_ROWS);
-        let inference = FeatureSettings { max_new: self.engine.max_new, ..FeatureSettings::default() };
-        let mut config = self.engine.config(inference, prior, bootstrap);
+        let bootstrap = config.bootstrap_rows;
         let watch = Stopwatch::start();
         let first_rows = if bootstrap > 0 { bootstrap } else { self.engine.batch_size as usize };
         let mut provenance = Provenance {

@@ -7,8 +7,9 @@ mod page;
 mod predict;
 
 use anabranch::batch::Batch;
+use anabranch::engine::Config;
 use anabranch::family::LinearGaussian;
-use anabranch::infer::PriorChoice;
+use anabranch::infer::{FeatureSettings, PriorChoice};
 use anabranch::posterior::FeaturePredictor;
 use anabranch::process::Beta;
 use anabranch_io::model::StoredModel;
@@ -21,15 +22,22 @@ pub use predict::predict;
 
 use crate::args::{EngineArgs, FeatureArgs};
 use crate::failure::Failure;
+use crate::reading::Largest;
 
 /// What `--model` says.
 pub const NAME: &str = "bp";
+
+/// Rows of the first minibatch, unless told.
+const BOOTSTRAP_ROWS: usize = 2000;
+
+/// Sums of products of features and rows stay far inside what a model may hold.
+pub const LARGEST: Largest = Largest(1e40, "a number within ±1e40");
 
 /// A stored feature model.
 pub type FeatureModel = StoredModel<LinearGaussian, Beta>;
 
 /// The variances, given or to be learned; rows have this many columns.
-fn family(args: &FeatureArgs, dimensions: usize) -> Result<(LinearGaussian, PriorChoice), Failure> {
+pub fn family(args: &FeatureArgs, dimensions: usize) -> Result<(LinearGaussian, PriorChoice), Failure> {
     let square = |flag: &str, deviation: f64| match deviation.is_finite() && deviation > 0.0 {
         true => Ok(deviation * deviation),
         false => Err(Failure::input(format!("{flag}: {deviation} is not a finite number above 0"))),
@@ -48,8 +56,13 @@ fn family(args: &FeatureArgs, dimensions: usize) -> Result<(LinearGaussian, Prio
     Ok((family.map_err(|error| Failure::input(error.to_string()))?, choice))
 }
 
-fn process(args: &EngineArgs) -> Result<Beta, Failure> {
-    Beta::new(args.alpha, 1.0, args.bound.into()).map_err(|error| Failure::input(format!("--alpha: {error}")))
+/// What the flags ask for: the process, and how the run is carried out.
+pub fn asked(features: &FeatureArgs, args: &EngineArgs) -> Result<(Beta, Config<FeatureSettings>), Failure> {
+    let process = Beta::new(args.alpha, 1.0, args.bound.into());
+    let process = process.map_err(|error| Failure::input(format!("--alpha: {error}")))?;
+    let (_, prior) = family(features, 1)?;
+    let inference = FeatureSettings { max_new: args.max_new, ..FeatureSettings::default() };
+    Ok((process, args.config(inference, prior, args.bootstrap_rows(BOOTSTRAP_ROWS))))
 }
 
 /// How well rows are explained.

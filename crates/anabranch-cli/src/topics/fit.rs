@@ -1,9 +1,9 @@
 //! `anabranch fit --model hdp`: from bags of words to topics.
 
-use anabranch::central::{Central, Entry, Memory};
+use anabranch::central::{Central, Entry, Fold, Memory};
 use anabranch::documents::Documents;
-use anabranch::engine::{self, Flow};
-use anabranch::family::Topic;
+use anabranch::engine::{self, Config, Flow};
+use anabranch::family::{PriorError, Topic};
 use anabranch::infer::{PriorChoice, TopicSettings};
 use anabranch::metric::coherence;
 use anabranch::posterior::{TopicPredictor, halves};
@@ -120,10 +120,38 @@ pub(super) struct Fitted {
     tried: Tried,
 }
 
-fn process(topics: &TopicArgs, args: &EngineArgs) -> Result<Hierarchical, Failure> {
+/// What the flags ask for: the process, and how the run is carried out.
+pub fn asked(
+    topics: &TopicArgs,
+    args: &EngineArgs,
+) -> Result<(Hierarchical, Config<TopicSettings>), Failure> {
     let learned = |from: f64| Parameter::Learned { learned: from };
     let given = |flag: Option<f64>| flag.map_or(learned(FIRST_CONCENTRATION), Parameter::Given);
-    Hierarchical::new(given(topics.gamma), given(topics.alpha0), args.bound.into()).map_err(Failure::input)
+    let process = Hierarchical::new(given(topics.gamma), given(topics.alpha0), args.bound.into());
+    let inference = TopicSettings { max_new: args.max_new, ..TopicSettings::default() };
+    let choice = if topics.eta.is_some() { PriorChoice::Given } else { PriorChoice::Estimated };
+    let config = args.config(inference, choice, args.bootstrap_rows(BOOTSTRAP_DOCUMENTS));
+    Ok((process.map_err(Failure::input)?, config))
+}
+
+/// The topics over so many words that the flags ask for.
+pub fn family(topics: &TopicArgs, n_words: usize) -> Result<Topic, PriorError> {
+    Topic::new(n_words, topics.eta.unwrap_or(FIRST_ETA))
+}
+
+/// The model of a run that has ended: with how coherent its topics are over the documents that the run remembers.
+pub fn stored(
+    fold: Fold<Topic, Hierarchical>,
+    memory: &Memory<Documents>,
+    vocabulary: Vocabulary,
+    mut provenance: TopicProvenance,
+) -> TopicModel {
+    if let Some(sample) = memory.sampled_rows() {
+        let tops: Vec<Vec<u32>> =
+            fold.posterior().components().iter().map(|c| top_words(c, TOP_WORDS)).collect();
+        provenance.coherence = coherence(&sample, &tops);
+    }
+    TopicModel { fold, vocabulary, provenance }
 }
 
 /// Runs the stream through the engine.
@@ -135,14 +163,11 @@ pub(super) fn run<O: Origin>(
 ) -> Result<Fitted, Failure> {
     stop::listen();
     check_places(output)?;
-    let process = process(topics, args)?;
+    let (process, config) = asked(topics, args)?;
     let watch = Stopwatch::start();
-    let bootstrap = args.bootstrap_rows(BOOTSTRAP_DOCUMENTS);
+    let bootstrap = config.bootstrap_rows;
     let size = args.batch_size as usize;
     let first = if bootstrap > 0 { bootstrap } else { size };
-    let inference = TopicSettings { max_new: args.max_new, ..TopicSettings::default() };
-    let choice = if topics.eta.is_some() { PriorChoice::Given } else { PriorChoice::Estimated };
-    let config = args.config(inference, choice, bootstrap);
     let mut provenance = TopicProvenance {
         seed: args.seed,
         bootstrap_documents: first as u64,
@@ -162,8 +187,7 @@ pub(super) fn run<O: Origin>(
         None => {
             let mut stream = Minibatches::new(setup.origin, first, size);
             let ahead = stream.read_ahead()?.ok_or_else(|| Failure::input("the input has no documents"))?;
-            let family =
-                Topic::new(ahead.n_words(), topics.eta.unwrap_or(FIRST_ETA)).map_err(Failure::input)?;
+            let family = family(topics, ahead.n_words()).map_err(Failure::input)?;
             (stream, Central::new(family, process).with_memory(Memory::default()))
         }
     };
@@ -214,13 +238,7 @@ pub(super) fn run<O: Origin>(
     let fold = central.checkpoint();
     let memory = central.memory();
     observer.count_documents(&fold);
-    let mut provenance = observer.provenance;
-    if let Some(sample) = memory.sampled_rows() {
-        let tops: Vec<Vec<u32>> =
-            fold.posterior().components().iter().map(|c| top_words(c, TOP_WORDS)).collect();
-        provenance.coherence = coherence(&sample, &tops);
-    }
-    let model = TopicModel { fold, vocabulary: observer.vocabulary, provenance };
+    let model = stored(fold, &memory, observer.vocabulary, observer.provenance);
     // What was learned is kept also when the input turned out bad halfway: the state first, then the error.
     let mut tried = Tried::default();
     if let Some(checkpoints) = &observer.checkpoints {

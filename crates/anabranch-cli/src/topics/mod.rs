@@ -10,7 +10,7 @@ mod stream;
 mod watch;
 
 pub use demo::command as demo;
-pub use fit::command as fit;
+pub use fit::{asked, command as fit, family, stored};
 pub use inspect::command as inspect;
 pub use predict::command as predict;
 

@@ -150,7 +150,12 @@ impl ModelError {
 /// What a model is, as `--model` says it, without reading more than its header.
 pub fn model_name(path: &Path) -> Result<String, ModelError> {
     let bytes = std::fs::read(path).map_err(|source| ModelError::Io { path: path.into(), source })?;
-    decode::model_name(&bytes).map_err(|fault| fault.at(path))
+    model_name_of(&bytes).map_err(|fault| fault.at(path))
+}
+
+/// The same of the bytes of a file.
+pub fn model_name_of(bytes: &[u8]) -> Result<String, ModelFault> {
+    decode::model_name(bytes)
 }
 
 impl<F: StoredFamily, P: StoredProcess> StoredModel<F, P> {

@@ -8,6 +8,7 @@
 //! Looking changes nothing of what will be learned, and rows in pieces give the model of all of them at once. A model that
 //! was shown a few rows ago is brought up to date instead of ended anew ([`look`]).
 
+pub mod course;
 pub mod look;
 
 use std::fmt;
@@ -15,23 +16,21 @@ use std::sync::{Arc, Mutex};
 
 use thiserror::Error;
 
-use crate::batch::Batch;
-use crate::central::{BatchId, Central};
-use crate::engine::{self, BatchSource, Config};
+use crate::batch::{Batch, Minibatch};
+use crate::engine::Config;
 use crate::family::{
     AnyFamily, Bernoulli, Categorical, Diagonal, DomainError, Family, Gaussian, Multinomial, Poisson,
     PriorError, Spherical,
 };
 use crate::identify::ComponentId;
+use crate::infer::Settings;
 use crate::posterior::{Posterior, Predictor};
 use crate::process::{AnyProcess, Bound, Parameter, ProcessError};
+use course::{Course, Maker};
 use look::Shown;
 
 /// Rows of a minibatch, unless told.
 pub const MINIBATCH_ROWS: usize = 256;
-
-/// What makes the family of the first rows.
-type Maker<F> = dyn Fn(&Batch) -> Result<F, PriorError> + Send + Sync;
 
 /// What is to be learned, and how: everything has a default that works on data nobody has seen.
 ///
@@ -53,7 +52,7 @@ type Maker<F> = dyn Fn(&Batch) -> Result<F, PriorError> + Send + Sync;
 /// ```
 #[derive(Clone)]
 pub struct Mixture<F = AnyFamily> {
-    family: Arc<Maker<F>>,
+    family: Arc<Maker<F, Batch>>,
     alpha: f64,
     discount: Option<f64>,
     minibatch_rows: usize,
@@ -144,7 +143,7 @@ impl<F: Family> Mixture<F> {
         Self { minibatch_rows: rows.max(1), ..self }
     }
 
-    /// Rows of the first minibatch, which is learned alone. [`engine::BOOTSTRAP_ROWS`] unless told.
+    /// Rows of the first minibatch, which is learned alone. [`BOOTSTRAP_ROWS`](crate::engine::BOOTSTRAP_ROWS) unless told.
     pub fn first_rows(mut self, rows: usize) -> Self {
         self.config.bootstrap_rows = rows.max(1);
         self
@@ -155,9 +154,9 @@ impl<F: Family> Mixture<F> {
         let discount = self.discount.map(Parameter::Given);
         let process = AnyProcess::new(Parameter::Given(self.alpha), discount, Bound::Paper)?;
         let Self { family, minibatch_rows, config, .. } = self;
-        let (domain, buffer, centre, minibatches) = (None, Buffer::default(), None, 0);
-        let look = Mutex::default();
-        Ok(Learner { family, process, minibatch_rows, config, domain, buffer, centre, minibatches, look })
+        let make = Arc::clone(&family);
+        let course = Course::new(move |rows: &Batch| make(rows), process, config, minibatch_rows);
+        Ok(Learner { family, course, minibatch_rows, domain: None, look: Mutex::default() })
     }
 }
 
@@ -186,106 +185,36 @@ pub enum LearnError {
     Prior(#[from] PriorError),
 }
 
-/// Rows that do not make a minibatch yet.
-#[derive(Clone, Debug, Default)]
-struct Buffer {
-    values: Vec<f64>,
-    weights: Vec<f64>,
-    weighted: bool,
-    columns: usize,
-    /// Rows that have left it already.
-    gone: usize,
-}
-
-impl Buffer {
-    fn rows(&self) -> usize {
-        self.weights.len() - self.gone
-    }
-
-    fn push(&mut self, rows: &Batch) {
-        self.columns = rows.dimensions();
-        self.values.drain(..self.gone * self.columns);
-        self.weights.drain(..std::mem::take(&mut self.gone));
-        self.values.extend_from_slice(rows.values());
-        match rows.weights() {
-            Some(weights) => {
-                self.weighted = true;
-                self.weights.extend_from_slice(weights);
-            }
-            None => self.weights.resize(self.weights.len() + rows.n_rows(), 1.0),
-        }
-    }
-
-    /// As it was before the last `n` rows came, and before any was taken since.
-    fn undo(&mut self, n: usize) {
-        self.gone = 0;
-        self.weights.truncate(self.weights.len() - n);
-        self.values.truncate(self.values.len() - n * self.columns);
-    }
-
-    /// The first rows, which leave the buffer.
-    fn take(&mut self, n: usize) -> Batch {
-        let (from, to) = (self.gone, self.gone + n);
-        self.gone = to;
-        let rows =
-            Batch::with_missing(self.columns, self.values[from * self.columns..to * self.columns].to_vec());
-        let weights = self.weights[from..to].to_vec();
-        let rows = rows.and_then(|rows| if self.weighted { rows.with_weights(weights) } else { Ok(rows) });
-        rows.expect("they were rows when they came")
-    }
-}
-
-type Centre<F> = Central<F, AnyProcess>;
-
 /// Learns from rows in any pieces.
 pub struct Learner<F: Family = AnyFamily> {
-    family: Arc<Maker<F>>,
-    process: AnyProcess,
+    family: Arc<Maker<F, Batch>>,
+    course: Course<F, AnyProcess, Settings>,
     minibatch_rows: usize,
-    config: Config,
     /// A family that knows which rows can be learned from.
     domain: Option<F>,
-    buffer: Buffer,
-    /// `None` until the first minibatch is complete.
-    centre: Option<Centre<F>>,
-    minibatches: u64,
     look: Mutex<Option<Look<F>>>,
 }
 
 /// What was shown last, and the rows since, unless they are too many to bring it up to date.
 struct Look<F> {
     shown: Shown<F, AnyProcess>,
-    since: Option<Buffer>,
+    since: Since,
+}
+
+/// Rows since a look.
+enum Since {
+    None,
+    Some(Batch),
+    TooMany,
 }
 
 impl<F: Family> fmt::Debug for Learner<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mass = self.centre.as_ref().map_or(0.0, |centre| centre.snapshot().mass());
+        let mass = self.course.centre().map_or(0.0, |centre| centre.snapshot().mass());
         f.debug_struct("Learner")
             .field("mass", &mass)
-            .field("waiting", &self.buffer.rows())
+            .field("waiting", &self.course.waiting())
             .finish_non_exhaustive()
-    }
-}
-
-/// Full minibatches of the buffer.
-struct Cutter<'a> {
-    buffer: &'a mut Buffer,
-    rows: usize,
-    next: &'a mut u64,
-}
-
-impl BatchSource for Cutter<'_> {
-    type Batch = Batch;
-    type Error = std::convert::Infallible;
-
-    fn next(&mut self) -> Result<Option<(BatchId, Batch)>, Self::Error> {
-        if self.buffer.rows() == 0 || self.buffer.rows() < self.rows {
-            return Ok(None);
-        }
-        let id = BatchId(*self.next);
-        *self.next += 1;
-        Ok(Some((id, self.buffer.take(self.rows.max(1)))))
     }
 }
 
@@ -296,25 +225,16 @@ impl<F: Family> Learner<F> {
             return Ok(());
         }
         self.check(rows)?;
-        self.buffer.push(rows);
-        let first = self.config.bootstrap_rows;
-        if self.centre.is_none() && self.buffer.rows() >= first {
-            let first = self.buffer.take(first);
-            match self.begin(first) {
-                Ok(centre) => (self.centre, self.minibatches) = (Some(centre), 1),
-                Err(error) => {
-                    self.buffer.undo(rows.n_rows());
-                    return Err(error);
-                }
-            }
-        }
-        if let Some(centre) = self.centre.as_ref().filter(|_| self.buffer.rows() >= self.minibatch_rows) {
-            let (rows, next) = (self.minibatch_rows, &mut self.minibatches);
-            go_on(centre, &mut Cutter { buffer: &mut self.buffer, rows, next }, &self.config);
-        }
+        self.course.learn(rows, &mut ())?;
         if let Some(Look { shown, since }) = self.look.get_mut().expect("no holder of this lock panics") {
-            *since = since.take().filter(|since| shown.takes(since.rows() + rows.n_rows()));
-            since.iter_mut().for_each(|since| since.push(rows));
+            *since = match std::mem::replace(since, Since::TooMany) {
+                Since::None if shown.takes(rows.n_rows()) => Since::Some(rows.clone()),
+                Since::Some(mut since) if shown.takes(since.n_rows() + rows.n_rows()) => {
+                    since.append(rows);
+                    Since::Some(since)
+                }
+                _ => Since::TooMany,
+            };
         }
         Ok(())
     }
@@ -326,45 +246,21 @@ impl<F: Family> Learner<F> {
     pub fn model(&self) -> Option<Model<F>> {
         let mut look = self.look.lock().expect("no holder of this lock panics");
         match &mut *look {
-            Some(Look { shown, since: Some(since) }) => {
-                if since.rows() > 0 {
-                    shown.catch_up(&since.take(since.rows()), self.minibatch_rows, &self.config);
+            Some(Look { since: Since::None, .. }) => {}
+            Some(Look { shown, since: since @ Since::Some(_) }) => {
+                if let Since::Some(rows) = std::mem::replace(since, Since::None) {
+                    shown.catch_up(&rows, self.minibatch_rows, self.course.config());
                 }
             }
             before => {
                 let earlier = before.take().map(|look| look.shown);
-                let shown = Shown::new(self.ended()?, self.centre.as_ref(), earlier.as_ref());
-                *before = Some(Look { shown, since: Some(Buffer::default()) });
+                // They made a family when they were checked.
+                let ended = self.course.ended().ok().flatten()?;
+                let shown = Shown::new(ended, self.course.centre().map(|centre| &**centre), earlier.as_ref());
+                *before = Some(Look { shown, since: Since::None });
             }
         }
         look.as_ref().map(|look| Model::new(look.shown.posterior()))
-    }
-
-    /// A copy of the centre that has learned the rows of the buffer, ended; `None` before the first row.
-    fn ended(&self) -> Option<Centre<F>> {
-        let mut buffer = self.buffer.clone();
-        let mut minibatches = self.minibatches;
-        let centre = match &self.centre {
-            Some(centre) => centre.fork(),
-            None if buffer.rows() == 0 => return None,
-            // They made a family when they were checked.
-            None => {
-                minibatches = 1;
-                self.begin(buffer.take(buffer.rows())).ok()?
-            }
-        };
-        let (rows, next) = (buffer.rows(), &mut minibatches);
-        go_on(&centre, &mut Cutter { buffer: &mut buffer, rows, next }, &self.config);
-        engine::finish(&centre, &self.config);
-        Some(centre)
-    }
-
-    /// The first minibatch, alone.
-    fn begin(&self, rows: Batch) -> Result<Centre<F>, LearnError> {
-        let centre = Central::new((self.family)(&rows)?, self.process);
-        let mut source = std::iter::once(rows).enumerate();
-        engine::bootstrap(&centre, &mut source, &self.config, &mut ()).unwrap_or_else(|never| match never {});
-        Ok(centre)
     }
 
     fn check(&mut self, rows: &Batch) -> Result<(), LearnError> {
@@ -379,15 +275,11 @@ impl<F: Family> Learner<F> {
             true => wrong().map_or(Ok(()), |(row, source)| Err(LearnError::Domain { row, source })),
         };
         // Only rows that can be learned from say what can be.
-        if checked.is_ok() || self.centre.is_some() || self.buffer.rows() > 0 {
+        if checked.is_ok() || self.course.centre().is_some() || self.course.waiting() > 0 {
             self.domain = Some(domain);
         }
         checked
     }
-}
-
-fn go_on<F: Family>(centre: &Centre<F>, source: &mut Cutter<'_>, config: &Config) {
-    engine::run(centre, source, config, &mut ()).unwrap_or_else(|never| match never {});
 }
 
 /// What has been learned: answers, on any number of threads, while the learner goes on.
@@ -457,7 +349,10 @@ mod tests {
         for piece in [1, 60, 38, 1, 120, 7, 40] {
             learner.learn(&coins(piece)).unwrap();
             seen += piece;
-            assert_eq!(learner.minibatches, if seen < 100 { 0 } else { 1 + (seen as u64 - 100) / 40 });
+            assert_eq!(
+                learner.course.minibatches(),
+                if seen < 100 { 0 } else { 1 + (seen as u64 - 100) / 40 }
+            );
             assert!((mass(&learner) - seen as f64).abs() < 1e-6, "{} of {seen}", mass(&learner));
         }
     }
@@ -482,7 +377,7 @@ mod tests {
         assert_eq!(learner.learn(&two_columns), Err(LearnError::Columns { expected: 1, found: 2 }));
         let strange = Batch::new(1, vec![0.0, 1.0, 7.0]).unwrap();
         assert!(matches!(learner.learn(&strange), Err(LearnError::Domain { row: 2, .. })));
-        assert_eq!(learner.buffer.rows(), 60);
+        assert_eq!(learner.course.waiting(), 60);
         assert!((mass(&learner) - 60.0).abs() < 1e-6);
     }
 }
