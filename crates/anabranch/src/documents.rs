@@ -178,13 +178,15 @@ impl Minibatch for Documents {
         let mut rows = rows.peekable();
         let mut documents = Self::none(rows.peek()?.n_words);
         for row in rows {
+            documents.n_words = documents.n_words.max(row.n_words);
             documents.push(&row.entries).ok()?;
         }
         Some(documents)
     }
 
     fn append(&mut self, other: &Self) {
-        debug_assert_eq!(self.n_words, other.n_words, "documents of one stream have the same vocabulary");
+        // The vocabulary of a stream may grow.
+        self.n_words = self.n_words.max(other.n_words);
         let before = self.words.len();
         self.starts.extend(other.starts[1..].iter().map(|start| before + start));
         self.words.extend_from_slice(&other.words);

@@ -26,7 +26,7 @@ pub use input::{BadRow, InputFormat, Missing, ReadArgs, YesNo};
 pub use look::{CompletionsArgs, ExperimentArgs, ExperimentName, InspectArgs, SampleArgs, SampleFormat};
 pub use merge::MergeArgs;
 pub use model::{
-    DISCOUNT, FeatureArgs, LEARNED_CONCENTRATION, LEARNED_DISCOUNT, ModelKind, PriorArgs, PriorKind,
+    DISCOUNT, ENGLISH, FeatureArgs, LEARNED_CONCENTRATION, LEARNED_DISCOUNT, ModelKind, PriorArgs, PriorKind,
     TopicArgs,
 };
 pub use predict::{ImputeArgs, PredictArgs, Share, Top};

@@ -7,6 +7,7 @@ mod outcome;
 mod predict;
 mod report;
 mod stream;
+mod text;
 mod watch;
 
 pub use demo::command as demo;
