@@ -14,6 +14,7 @@ use anabranch_io::words::{Bags, Vocabulary, Words};
 
 use super::outcome::Outcome;
 use super::stream::{Minibatches, Origin};
+use super::subjects::Shown;
 use super::text::{Lexicon, bags};
 use super::watch::{Moment, Watch};
 use super::{TOP_WORDS, report, top_words};
@@ -271,6 +272,7 @@ pub(super) fn conclude(
         observations: model.provenance.documents,
         dimensions: model.vocabulary.len(),
         components: posterior.components().len(),
+        subjects: Shown::of(model).rows(),
         effective_components: posterior.effective_components(),
         mass: posterior.expected_mass(),
         tables: posterior.components().iter().map(|c| c.expected_count()).sum(),

@@ -7,6 +7,7 @@ mod outcome;
 mod predict;
 mod report;
 mod stream;
+mod subjects;
 mod text;
 mod watch;
 

@@ -70,6 +70,8 @@ fn topics_are_found_stored_shown_and_predicted() {
     let labels = sandbox.run(&["predict", "m", "test.jsonl"]);
     let labels: Vec<&str> = labels.ok().lines().skip(1).collect();
     assert_eq!(labels.len(), 60);
+    // So few topics are their own subjects.
+    assert_eq!(model["subjects"].as_array().unwrap().len(), components.len());
     let text = sandbox.run(&["inspect", "m"]);
     assert!(text.ok().contains("npmi") && text.ok().contains("top words"));
 }
@@ -272,4 +274,38 @@ fn flags_of_text_are_refused_where_they_say_nothing() {
     assert!(refused(&["--max-documents", "1.5"]).contains("above 0 and up to 1"));
     let rows = sandbox.run(&["fit", "docs.txt", "--text", "body"]);
     assert_eq!(rows.message(), "--text belongs to --model hdp; this is --model dp");
+}
+
+/// Topics of four subjects: each has words of its own and words of its subject.
+#[test]
+fn topics_are_shown_by_their_subjects() {
+    let rng = &mut Xoshiro256PlusPlus::seed_from_u64(8);
+    let line = |ix: usize| {
+        let (subject, topic) = (ix % 4, ix / 4 % 3);
+        let words: Vec<String> = (0..40)
+            .map(|word| match word % 2 {
+                0 => format!("subject{subject}w{}", rng.random_range(0..8)),
+                _ => format!("topic{subject}{topic}w{}", rng.random_range(0..8)),
+            })
+            .collect();
+        format!("{}\n", words.join(" "))
+    };
+    let sandbox = Sandbox::with("docs.txt", (0..600).map(line).collect::<String>());
+    let flags = ["--out", "m", "--report", "r", "--bootstrap", "300", "--batch-size", "100"];
+    let result = fit(&sandbox, "docs.txt", &flags);
+    assert_eq!(whole(&result, "components"), 12, "{result}");
+    assert_eq!(result["subjects"].as_array().unwrap().len(), 4, "{result}");
+    let model = sandbox.run(&["inspect", "m", "--json"]).silent_json();
+    assert_eq!((&model["subjects"], model["joins"].as_array().unwrap().len()), (&result["subjects"], 3));
+    for subject in model["subjects"].as_array().unwrap() {
+        let words: Vec<&str> =
+            subject["words"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+        let own = &words[0][..8];
+        assert!(words.iter().all(|word| word.starts_with(own)) && own.starts_with("subject"), "{words:?}");
+        assert_eq!(subject["topics"].as_array().unwrap().len(), 3);
+    }
+    let text = sandbox.run(&["inspect", "m"]);
+    assert!(text.ok().contains("4 subjects, by the words that tell most of them"));
+    let page = sandbox.text("r/report.html");
+    assert!(page.contains("What the subjects are about") && page.matches("<details>").count() >= 4);
 }
