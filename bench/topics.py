@@ -20,15 +20,17 @@ import numpy as np
 import scipy.sparse as sparse
 
 ROOT = Path(__file__).resolve().parent.parent
-CORPORA = {"bbc": 325, "news20": 2775}
+CORPORA = {"bbc": 325, "newsarticles": 400, "news20": 2775}
 WORKERS = [1, 2, 4, 8, 16, 32, 64]
 SMALLEST = 1e-12
 # Planted topics: how many there are, and in how many documents.
 PLANTED = {"disjoint": "words of their own", "dirichlet": "Dirichlet(0.05) over 1,000 words", "overlap": "the same over 500 words, 30 % of them common words"}
 NUMBERS = [1, 3, 5, 10, 20, 50]
-SIZES = [300, 1000, 5000]
+SIZES = [300, 1000, 5000, 10000]
 DRAWS = 2
 LARGE = 0.01
+# The rival is given no more than it can do in minutes.
+RIVAL_DOCUMENTS = 1000
 
 
 def load(folder: Path, name: str) -> sparse.csr_matrix:
@@ -149,9 +151,9 @@ def scikit(train: sparse.csr_matrix, observed: list[dict], scored: list[dict], t
     return {"cpu": seconds, "topics": topics, "ll": completion(theta, phi, scored)}
 
 
-def ours(binary: Path, folder: Path, flags: list[str], model: Path | None = None) -> dict:
+def ours(binary: Path, folder: Path, flags: list[str], model: Path | None = None, train: str = "train.npz") -> dict:
     """`anabranch fit --model hdp`."""
-    command = [binary, "fit", folder / "train.npz", "--model", "hdp", "--vocabulary", folder / "vocab.txt", "--threads", "1"]
+    command = [binary, "fit", folder / train, "--model", "hdp", "--vocabulary", folder / "vocab.txt", "--threads", "1"]
     command += ["--test", folder / "test.npz", "--json", "--quiet", *flags]
     if model:
         command += ["--out", model]
@@ -202,7 +204,10 @@ def measure(binary: Path, data: Path, name: str, work: Path) -> dict:
     if name == "bbc":
         row("scikit-learn LDA told K = 50", scikit(train, observed, scored, 50))
     topics = json.loads(subprocess.run([str(binary), "inspect", str(folder / "w1.model"), "--json"], capture_output=True, text=True, check=True).stdout)
-    result = {"rows": rows, "topics": topics["components"], "documents": [train.shape[0], test.shape[0]], "words": n_words}
+    sparse.save_npz(folder / "all.npz", corpus)
+    ours(binary, folder, [], folder / "all.model", train="all.npz")
+    result = {"agreement": agreement(binary, data, name, folder / "all.model", folder / "all.npz")}
+    result |= {"rows": rows, "topics": topics["components"], "documents": [train.shape[0], test.shape[0]], "words": n_words}
     if name == "bbc":
         result["identification"] = identification(binary, folder)
     return result
@@ -218,6 +223,25 @@ def identification(binary: Path, folder: Path) -> dict:
             found[switch].append((workers, result["ll"], result["topics"]))
             print("identification", switch, workers, result, flush=True)
     return found
+
+
+def agreement(binary: Path, data: Path, name: str, model: Path, corpus: Path) -> dict | None:
+    """Normalised mutual information of the largest subject of a document with its known category, next to LDA told the number."""
+    from sklearn.decomposition import LatentDirichletAllocation
+    from sklearn.metrics import normalized_mutual_info_score
+
+    parts = np.load(data / f"{name}_bow.npz")
+    if "labels" not in parts.files:
+        return None
+    shown = json.loads(subprocess.run([str(binary), "inspect", str(model), "--json"], capture_output=True, text=True, check=True).stdout)
+    lines = subprocess.run([str(binary), "predict", str(model), str(corpus), "--proba"], capture_output=True, text=True, check=True).stdout.splitlines()
+    place = {column: ix for ix, column in enumerate(lines[0].split(","))}
+    shares = np.nan_to_num(np.genfromtxt(lines[1:], delimiter=","))
+    subjects = np.stack([shares[:, [place[f"topic_{id}"] for id in subject["topics"]]].sum(axis=1) for subject in shown["subjects"]], axis=1)
+    labels, told = parts["labels"], len(np.unique(parts["labels"]))
+    rival = LatentDirichletAllocation(told, max_iter=20, random_state=1).fit_transform(load(data, name))
+    score = lambda found: float(normalized_mutual_info_score(labels, found.argmax(axis=1)))  # noqa: E731
+    return {"subjects": len(shown["subjects"]), "categories": told, "nmi": score(subjects), "nmi of LDA told the number": score(rival)}
 
 
 def draw(kind: str, k: int, n: int, rng: np.random.Generator) -> sparse.csr_matrix:
@@ -237,47 +261,59 @@ def draw(kind: str, k: int, n: int, rng: np.random.Generator) -> sparse.csr_matr
     return sparse.csr_matrix(np.array([rng.multinomial(*pair) for pair in zip(lengths, chances)], dtype=float))
 
 
-def planted(binary: Path, work: Path) -> list[dict]:
-    """Topics with a hundredth of the words, next to the true number."""
+def count_rival(corpus: sparse.csr_matrix) -> int:
+    """Topics with a hundredth of the words that tomotopy's HDP finds."""
     import tomotopy as tp
 
+    model = tp.HDPModel(seed=1)
+    for document in documents(corpus):
+        model.add_doc(tokens(document))
+    model.train(200, workers=1)
+    counts = np.array([count for topic, count in enumerate(model.get_count_by_topics()) if model.is_live_topic(topic)])
+    return int((counts >= LARGE * counts.sum()).sum())
+
+
+def planted(binary: Path, work: Path) -> list[dict]:
+    """Topics with a hundredth of the words, next to the true number."""
     folder = work / "planted"
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
-    for kind in PLANTED:
-        for k in NUMBERS:
-            found: dict[str, list[int]] = {"1 worker": [], "16 workers": [], "tomotopy HDPModel": []}
-            for n in SIZES:
-                for seed in range(DRAWS):
-                    corpus = draw(kind, k, n, np.random.default_rng([seed, k, n]))
-                    sparse.save_npz(folder / "train.npz", corpus)
-                    for workers in (1, 16):
-                        command = [binary, "fit", folder / "train.npz", "--model", "hdp", "--threads", "1", "--json", "--quiet", "--out", folder / "model"]
-                        command += ["--workers", workers, "--schedule", "deterministic"]
-                        subprocess.run([str(part) for part in command], capture_output=True, check=True)
-                        shown = subprocess.run([str(binary), "inspect", str(folder / "model"), "--json"], capture_output=True, text=True, check=True)
-                        weights = [topic["weight"] for topic in json.loads(shown.stdout)["components"]]
-                        found[f"{workers} worker{'s' * (workers > 1)}"].append(sum(weight >= LARGE for weight in weights))
-                    model = tp.HDPModel(seed=1)
-                    for document in documents(corpus):
-                        model.add_doc(tokens(document))
-                    model.train(200, workers=1)
-                    counts = np.array([count for topic, count in enumerate(model.get_count_by_topics()) if model.is_live_topic(topic)])
-                    found["tomotopy HDPModel"].append(int((counts >= LARGE * counts.sum()).sum()))
-            rows.append({"kind": kind, "k": k, "found": found})
+    for seed in range(DRAWS):
+        for n, k, kind in ((n, k, kind) for n in SIZES for k in NUMBERS for kind in PLANTED):
+            corpus = draw(kind, k, n, np.random.default_rng([seed, k, n]))
+            sparse.save_npz(folder / "train.npz", corpus)
+            found = {}
+            for workers in (1, 16):
+                command = [binary, "fit", folder / "train.npz", "--model", "hdp", "--threads", "1", "--json", "--quiet", "--out", folder / "model"]
+                command += ["--workers", workers, "--schedule", "deterministic"]
+                subprocess.run([str(part) for part in command], capture_output=True, check=True)
+                shown = subprocess.run([str(binary), "inspect", str(folder / "model"), "--json"], capture_output=True, text=True, check=True)
+                weights = [topic["weight"] for topic in json.loads(shown.stdout)["components"]]
+                found[f"{workers} worker{'s' * (workers > 1)}"] = sum(weight >= LARGE for weight in weights)
+            if seed == 0 and n <= RIVAL_DOCUMENTS:
+                found["tomotopy HDPModel"] = count_rival(corpus)
+            rows.append({"kind": kind, "k": k, "documents": n, "draw": seed, "found": found})
             print(rows[-1], flush=True)
+            (folder / "rows.json").write_text(json.dumps(rows))
     return rows
 
 
 def planted_table(rows: list[dict]) -> str:
-    sizes = ", ".join(f"{n:,}" for n in SIZES)
+    methods = ["1 worker", "16 workers", "tomotopy HDPModel"]
     lines = [
-        f"## Planted topics\n\nTopics with at least one word in a hundred, for {sizes} documents of about 80 words, {DRAWS} draws each. " + "; ".join(f"{kind}: {told}" for kind, told in PLANTED.items()) + ".\n",
-        "| topics | true | anabranch, 1 worker | anabranch, 16 workers | tomotopy HDPModel, its defaults |",
-        "|---|---|---|---|---|",
+        "## Planted topics\n\nTopics with at least one word in a hundred, in documents of about 80 words. " + "; ".join(f"{kind}: {told}" for kind, told in PLANTED.items()) + ". tomotopy's HDP with its defaults has the first draw alone.\n",
+        "| topics | true | documents | anabranch, 1 worker | anabranch, 16 workers | tomotopy HDPModel |",
+        "|---|---|---|---|---|---|",
     ]
-    for row in rows:
-        lines.append(f"| {row['kind']} | {row['k']} | " + " | ".join(", ".join(map(str, found)) for found in row["found"].values()) + " |")
+    for kind, k, n in dict.fromkeys((row["kind"], row["k"], row["documents"]) for row in rows):
+        same = [row["found"] for row in rows if (row["kind"], row["k"], row["documents"]) == (kind, k, n)]
+        cells = [", ".join(str(found[method]) for found in same if method in found) for method in methods]
+        lines.append(f"| {kind} | {k} | {n:,} | " + " | ".join(cells) + " |")
+    lines.append("")
+    for method in methods:
+        told = [(row["k"], row["found"][method]) for row in rows if method in row["found"]]
+        right, above = sum(k == found for k, found in told), sum(found > 1.5 * k for k, found in told)
+        lines.append(f"{method}: right in {right} of {len(told)}, more than one and a half times as many in {above}.  ")
     return "\n".join(lines) + "\n"
 
 
@@ -321,6 +357,9 @@ truncation. A number of topics that predicts well is larger than the number of s
     for name, result in ((name, result) for name, result in results.items() if name != "planted"):
         train, test = result["documents"]
         parts.append(f"## {name}: {train:,} + {test:,} documents, {result['words']:,} words\n\n{table(result['rows'])}\n")
+        if result.get("agreement"):
+            found = result["agreement"]
+            parts.append(f"Subjects: {found['subjects']} where there are {found['categories']} categories; normalised mutual information with them {found['nmi']:.2f}, of scikit-learn's LDA told the number {found['nmi of LDA told the number']:.2f}.\n")
         if "identification" in result:
             parts.append("![Held-out likelihood over workers, with identification on and off](pictures/topics-identification.svg)\n")
             parts.append("From nothing, minibatches of 25 documents, no first minibatch alone:\n")
@@ -350,7 +389,10 @@ def main() -> None:
     work = ROOT / "target/quality/topics"
     results: dict = {"planted": planted(args.binary, work)} if args.only in (None, "planted") else {}
     results |= {name: measure(args.binary, args.data, name, work) for name in CORPORA if args.only in (None, name)}
-    (work / "results.json").write_text(json.dumps(results))
+    version = subprocess.run([str(args.binary), "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    kept = {"build": version, "date": time.strftime("%Y-%m-%d"), "command": "make bench-topics", **results}
+    (ROOT / "bench/results").mkdir(exist_ok=True)
+    (ROOT / "bench/results/topics.json").write_text(json.dumps(kept, indent=1) + "\n")
     if args.write:
         if "bbc" in results:
             picture(results["bbc"]["identification"], ROOT / "docs/pictures/topics-identification.svg")

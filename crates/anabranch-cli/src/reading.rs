@@ -34,11 +34,14 @@ pub fn options(args: &ReadArgs) -> Result<ReadOptions, Failure> {
         Some(InputFormat::Parquet) => Some(Format::Parquet),
         Some(InputFormat::Arrow) => Some(Format::Arrow),
         Some(InputFormat::Jsonl) => Some(Format::Jsonl),
-        Some(InputFormat::Npz | InputFormat::Ldac | InputFormat::Uci) => {
+        Some(InputFormat::Npz | InputFormat::Ldac | InputFormat::Uci | InputFormat::Txt) => {
             return Err(Failure::input("--format: these are documents, not rows")
                 .with_hint("documents are fitted with --model hdp"));
         }
     };
+    if args.text.is_some() {
+        return Err(Failure::input("--text names a column of documents; this is a model of rows"));
+    }
     let delimiter =
         match args.delimiter {
             None => None,

@@ -85,6 +85,7 @@ const INPUT: Rule = Rule {
     forgetting: true,
     hint: None,
 };
+const TEXT: Rule = Rule { heading: "Text", ..INPUT };
 const MODEL: Rule = Rule { heading: "Model", ..INPUT };
 const PRIOR: Rule = Rule { heading: "Prior", ..INPUT };
 const ENGINE: Rule = Rule { heading: "Engine", ..INPUT };
@@ -116,6 +117,20 @@ const TABLE: &[Rule] = &[
     },
     Rule { flags: &["discount"], models: &[Py], ..MODEL },
     Rule { flags: &["vocabulary", "gamma", "alpha0", "eta"], models: &[Hdp], ..MODEL },
+    Rule {
+        flags: &[
+            "text",
+            "stop_words",
+            "min_length",
+            "min_documents",
+            "max_documents",
+            "vocabulary_size",
+            "phrases",
+        ],
+        models: &[Hdp],
+        places: HERE,
+        ..TEXT
+    },
     Rule { flags: &["noise", "feature_scale", "image"], models: &[Bp], ..MODEL },
     Rule {
         flags: &["prior", "prior_mean", "prior_kappa", "prior_scale", "prior_dof"],
@@ -252,6 +267,13 @@ const TABLE: &[Rule] = &[
             "alpha",
             "discount",
             "vocabulary",
+            "text",
+            "stop_words",
+            "min_length",
+            "min_documents",
+            "max_documents",
+            "vocabulary_size",
+            "phrases",
             "gamma",
             "alpha0",
             "eta",

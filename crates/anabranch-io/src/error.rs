@@ -432,7 +432,9 @@ impl ReadError {
                 "drop the column with --columns -NAME: it looks like an identifier"
             }
             Self::Bag { .. } => "check that the file is complete, or name its format with --format",
-            Self::UnknownBag { .. } => "pass --format with one of uci, ldac, npz, jsonl",
+            Self::UnknownBag { .. } => {
+                "pass --format with one of uci, ldac, npz, jsonl, txt, or --text with the column that holds the documents"
+            }
             Self::OtherInput { .. } | Self::Shorter { .. } | Self::InputMissing { .. } => {
                 "pass the same input as before, new rows behind it, or start anew without --resume"
             }

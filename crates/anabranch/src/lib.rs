@@ -97,4 +97,5 @@ mod parallel;
 pub mod posterior;
 pub mod prelude;
 pub mod process;
+pub mod subjects;
 mod sync;

@@ -534,3 +534,68 @@ fn concentrations_are_learned_unless_they_are_given() {
     let learned = bootstrapped(learned_centre(documents.n_words()), PriorChoice::Estimated);
     assert!(learned.0 != 1.0 && learned.1 != 1.0 && learned.2 != 0.05, "{learned:?}");
 }
+
+/// Words are numbered as they come, and no minibatch knows of words that come after it.
+#[test]
+fn words_that_come_along_the_stream_are_learned_and_counted_once() {
+    let all = corpus(4, 400, 11);
+    let mut numbers: Vec<u32> = Vec::new();
+    let mut named = Vec::new();
+    // Topics come one after another.
+    let newest = |ix: &usize| all.words(*ix).iter().filter(|word| **word < 40).max().map(|word| word / 10);
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    order.sort_by_key(newest);
+    let first = 40;
+    for piece in [&order[..first]].into_iter().chain(order[first..].chunks(20)) {
+        let mut documents = Vec::new();
+        for ix in piece {
+            let mut entries: Vec<(u32, f64)> = Vec::new();
+            for (word, count) in all.entries(*ix) {
+                let number = numbers.iter().position(|known| *known == word).unwrap_or_else(|| {
+                    numbers.push(word);
+                    numbers.len() - 1
+                });
+                entries.push((number as u32, count));
+            }
+            entries.sort_by_key(|(word, _)| *word);
+            documents.push(entries);
+        }
+        let batch = Documents::new(numbers.len(), documents).unwrap();
+        named.push((BatchId(named.len() as u64), batch));
+    }
+    let widths: BTreeSet<usize> = named.iter().map(|(_, batch)| batch.n_words()).collect();
+    assert!(widths.len() > 2, "{widths:?}");
+    let mut counts = vec![0.0; numbers.len()];
+    for (_, batch) in &named {
+        (0..batch.len())
+            .flat_map(|ix| batch.entries(ix))
+            .for_each(|(word, count)| counts[word as usize] += count);
+    }
+    for (schedule, workers) in
+        [(Schedule::Deterministic, 1), (Schedule::Deterministic, WORKERS), (Schedule::Free, WORKERS)]
+    {
+        let central = centre(named[0].1.n_words());
+        let config = config(schedule, workers);
+        let mut first = Named(vec![named[0].clone()]);
+        engine::bootstrap(&central, &mut first, &config, &mut ()).unwrap();
+        engine::run(&central, &mut Named(named[1..].to_vec()), &config, &mut ()).unwrap();
+        engine::finish(&central, &config);
+        let found = central.snapshot();
+        assert_eq!(found.family().n_words(), numbers.len());
+        assert!((found.mass() - all.tokens()).abs() < 1e-6);
+        for (word, count) in counts.iter().enumerate() {
+            let sum: f64 = found.components().iter().map(|c| c.evidence().stats[1 + word]).sum();
+            assert!((sum - count).abs() < 1e-6, "{schedule:?}, {workers}: word {word} {sum} of {count}");
+        }
+    }
+}
+
+#[test]
+fn features_come_but_never_go() {
+    let central = centre(5);
+    let narrow = Entry::Prior { family: Topic::new(4, 0.05).unwrap(), process: process() };
+    assert!(central.append(&narrow).is_err());
+    let wide = Entry::Prior { family: Topic::new(7, 0.05).unwrap(), process: process() };
+    central.append(&wide).unwrap();
+    assert_eq!((central.snapshot().family().n_features(), central.snapshot().version()), (8, 1));
+}

@@ -8,6 +8,9 @@ pub struct ReadArgs {
     /// Format of the input; otherwise found from the extension or the first bytes
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<InputFormat>,
+    /// hdp: the column, or the field of JSON, that holds the documents as text
+    #[arg(long, value_name = "COLUMN")]
+    pub text: Option<String>,
     /// Columns to keep, by name or number from 1; `-name` drops one
     #[arg(long, value_name = "LIST", value_delimiter = ',', allow_hyphen_values = true)]
     pub columns: Option<Vec<String>>,
@@ -57,6 +60,8 @@ pub enum InputFormat {
     Ldac,
     /// Documents of the UCI repository
     Uci,
+    /// Documents as text, one a line
+    Txt,
 }
 
 /// What to do with a bad row.

@@ -28,7 +28,7 @@ pub use look::{
 };
 pub use merge::MergeArgs;
 pub use model::{
-    DISCOUNT, FeatureArgs, LEARNED_CONCENTRATION, LEARNED_DISCOUNT, ModelKind, PriorArgs, PriorKind,
+    DISCOUNT, ENGLISH, FeatureArgs, LEARNED_CONCENTRATION, LEARNED_DISCOUNT, ModelKind, PriorArgs, PriorKind,
     TopicArgs,
 };
 pub use predict::{ImputeArgs, PredictArgs, Share, Top};

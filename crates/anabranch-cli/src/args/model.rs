@@ -46,12 +46,40 @@ fn parameter(text: &str, auto: Parameter) -> Result<Parameter, String> {
     }
 }
 
+/// A part of a whole.
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse::<f64>().ok().filter(|share| *share > 0.0 && *share <= 1.0);
+    share.ok_or_else(|| "expected a number above 0 and up to 1".to_owned())
+}
+
 /// What only `--model hdp` understands.
-#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[derive(Args, Clone, Debug, PartialEq)]
 pub struct TopicArgs {
     /// hdp: the words of the documents, one a line in the order of their numbers
     #[arg(long, value_name = "FILE")]
     pub vocabulary: Option<PathBuf>,
+    /// hdp: words that the vocabulary may grow to along the stream; 20,000 for text, and for JSON lines without --text no
+    /// more than the first minibatch has
+    #[arg(long, value_name = "WORDS", conflicts_with = "vocabulary",
+          value_parser = clap::value_parser!(u32).range(2..=4_194_304))]
+    pub vocabulary_size: Option<u32>,
+    /// hdp: documents that have a word before it is taken; 2 of the first minibatch and 5 later on, unless told
+    #[arg(long, value_name = "DOCUMENTS", conflicts_with = "vocabulary",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub min_documents: Option<u32>,
+    /// hdp: share of the documents of the first minibatch, from 0 to 1, above which a word is left out
+    #[arg(long, value_name = "SHARE", conflicts_with = "vocabulary", value_parser = share)]
+    pub max_documents: Option<f64>,
+    /// hdp: words that are left out of texts: `english`, `none`, or a file with one a line
+    #[arg(long, value_name = "WHICH", default_value = ENGLISH)]
+    pub stop_words: String,
+    /// hdp: characters that a word of a text has at least
+    #[arg(long, value_name = "CHARACTERS", default_value_t = 2,
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub min_length: u32,
+    /// hdp: words that follow each other often in the first minibatch, as prime minister, become one: prime_minister
+    #[arg(long, conflicts_with = "vocabulary")]
+    pub phrases: bool,
     /// hdp: concentration of the topics: larger expects more of them; learned unless given
     #[arg(long, allow_hyphen_values = true, value_name = "GAMMA")]
     pub gamma: Option<f64>,
@@ -62,6 +90,26 @@ pub struct TopicArgs {
     #[arg(long, allow_hyphen_values = true, value_name = "ETA")]
     pub eta: Option<f64>,
 }
+
+impl Default for TopicArgs {
+    fn default() -> Self {
+        Self {
+            vocabulary: None,
+            vocabulary_size: None,
+            min_documents: None,
+            max_documents: None,
+            stop_words: ENGLISH.to_owned(),
+            min_length: 2,
+            phrases: false,
+            gamma: None,
+            alpha0: None,
+            eta: None,
+        }
+    }
+}
+
+/// The list of stop words that comes with the program.
+pub const ENGLISH: &str = "english";
 
 /// What only `--model bp` understands.
 #[derive(Args, Clone, Debug, Default, PartialEq)]

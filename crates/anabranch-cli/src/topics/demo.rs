@@ -6,7 +6,8 @@
 use std::io::Write;
 
 use anabranch::documents::Documents;
-use anabranch_io::words::Vocabulary;
+use anabranch_io::model::TextProvenance;
+use anabranch_io::words::{Vocabulary, Words};
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -39,11 +40,12 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
     if !output.quiet {
         eprintln!("generating and fitting {} documents of {topics} topics", args.rows);
     }
-    let words = vocabulary.clone();
+    let words = Words::fixed(&vocabulary);
     let setup = Setup {
         origin: drawn,
-        reopen: &|_| Ok(Drawn::new(topics, args.rows as usize, args.engine.seed)),
-        vocabulary: &|_| Some(words.clone()),
+        reopen: &|_, _| Ok(Drawn::new(topics, args.rows as usize, args.engine.seed)),
+        text: TextProvenance::default(),
+        words: &|_| words.clone(),
         read: &|_| (0, 0.0),
         passes: 1,
         checkpoints: None,

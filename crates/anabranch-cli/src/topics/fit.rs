@@ -8,15 +8,17 @@ use anabranch::infer::{PriorChoice, TopicSettings};
 use anabranch::metric::coherence;
 use anabranch::posterior::{TopicPredictor, halves};
 use anabranch::process::{Hierarchical, Parameter};
-use anabranch_io::model::{TopicModel, TopicProvenance};
-use anabranch_io::words::{BagFormat, BagOptions, Bags, Vocabulary, read_vocabulary};
-use anabranch_io::{Input, Reading};
+use anabranch_io::Reading;
+use anabranch_io::model::{TextProvenance, TopicModel, TopicProvenance};
+use anabranch_io::words::{Bags, Vocabulary, Words};
 
 use super::outcome::Outcome;
 use super::stream::{Minibatches, Origin};
+use super::subjects::Shown;
+use super::text::{Lexicon, bags};
 use super::watch::{Moment, Watch};
 use super::{TOP_WORDS, report, top_words};
-use crate::args::{BadRow, EngineArgs, FitArgs, InputFormat, OutputArgs, ReadArgs, TopicArgs};
+use crate::args::{EngineArgs, FitArgs, OutputArgs, ReadArgs, TopicArgs};
 use crate::failure::{Failure, Tried};
 use crate::fit::{Checkpoints, Progress, check_places};
 use crate::resources::{Stopwatch, peak_rss_bytes};
@@ -31,7 +33,8 @@ const FIRST_ETA: f64 = 0.05;
 
 /// Runs the command.
 pub fn command(args: &FitArgs) -> Result<(), Failure> {
-    let vocabulary = args.topics.vocabulary.as_deref().map(read_vocabulary).transpose()?;
+    let lexicon = Lexicon::of_flags(&args.inputs, &args.read, &args.topics)?;
+    let text = lexicon.text.clone();
     let every = args.checkpoint_every;
     let checkpoints = args.checkpoint.as_deref().map(|folder| Checkpoints::new(folder, every)).transpose()?;
     let resumed = match &checkpoints {
@@ -41,12 +44,16 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
     if args.resume && resumed.is_none() && !args.output.quiet {
         eprintln!("no checkpoint yet: starting from the first document");
     }
-    let vocabulary = resumed.as_ref().map(|(model, ..)| model.vocabulary.clone()).or(vocabulary);
-    let open = |vocabulary: Option<Vocabulary>| bags(&args.inputs, &args.read, vocabulary);
+    let lexicon = match &resumed {
+        Some((model, ..)) => lexicon.resumed(model),
+        None => lexicon,
+    };
+    let open = |lexicon| bags(&args.inputs, &args.read, lexicon);
     let setup = Setup {
-        origin: open(vocabulary)?,
-        reopen: &|vocabulary| open(Some(vocabulary)),
-        vocabulary: &|bags: &Bags| bags.vocabulary().cloned(),
+        origin: open(lexicon)?,
+        reopen: &|vocabulary, text| open(Lexicon::known(vocabulary, text)),
+        text,
+        words: &Bags::words,
         read: &|bags: &Bags| (bags.skipped(), bags.unknown_words()),
         passes: args.passes,
         checkpoints,
@@ -54,43 +61,15 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
     };
     let fitted = run(setup, &args.topics, &args.engine, &args.output)?;
     let test = match &args.test {
-        Some(test) => Some(read_test(test, &args.read, &fitted.model.vocabulary)?),
+        Some(test) => Some(read_test(test, &args.read, &fitted.model)?),
         None => None,
     };
     conclude(fitted, test.as_ref(), &crate::report::title("Topics", &args.inputs), &args.engine, &args.output)
 }
 
-/// Opens documents as the flags say.
-pub(super) fn bags(
-    inputs: &[String],
-    read: &ReadArgs,
-    vocabulary: Option<Vocabulary>,
-) -> Result<Bags, Failure> {
-    let format = match read.format {
-        None => None,
-        Some(InputFormat::Npz) => Some(BagFormat::Npz),
-        Some(InputFormat::Uci) => Some(BagFormat::Uci),
-        Some(InputFormat::Ldac) => Some(BagFormat::Ldac),
-        Some(InputFormat::Jsonl) => Some(BagFormat::Jsonl),
-        Some(other) => {
-            return Err(Failure::input(
-                format!("--format {other:?} holds rows, not documents").to_lowercase(),
-            )
-            .with_hint("documents are read from uci, ldac, npz and jsonl"));
-        }
-    };
-    let on_bad_row = match read.on_bad_row {
-        BadRow::Fail => anabranch_io::OnBadRow::Fail,
-        BadRow::Skip => anabranch_io::OnBadRow::Skip,
-    };
-    let inputs: Vec<Input> = inputs.iter().map(|argument| Input::from_argument(argument)).collect();
-    let (interrupted, max_memory) = (Some(stop::asked as fn() -> bool), Some(read.max_memory));
-    Ok(Bags::open(&inputs, BagOptions { format, vocabulary, on_bad_row, interrupted, max_memory })?)
-}
-
-fn read_test(test: &String, read: &ReadArgs, vocabulary: &Vocabulary) -> Result<Documents, Failure> {
+fn read_test(test: &String, read: &ReadArgs, model: &TopicModel) -> Result<Documents, Failure> {
     let read = ReadArgs { format: None, ..read.clone() };
-    let mut bags = bags(std::slice::from_ref(test), &read, Some(vocabulary.clone()))?;
+    let mut bags = bags(std::slice::from_ref(test), &read, Lexicon::of_model(model))?;
     let all = bags.next_documents(usize::MAX)?;
     all.ok_or_else(|| Failure::input(format!("--test {test}: it has no documents")))
 }
@@ -98,10 +77,12 @@ fn read_test(test: &String, read: &ReadArgs, vocabulary: &Vocabulary) -> Result<
 /// What a run needs besides its flags.
 pub(super) struct Setup<'a, O> {
     pub(super) origin: O,
-    /// Opens the documents once more.
-    pub(super) reopen: &'a dyn Fn(Vocabulary) -> Result<O, Failure>,
-    /// The words, once the first documents are read.
-    pub(super) vocabulary: &'a dyn Fn(&O) -> Option<Vocabulary>,
+    /// Opens the documents once more, with these words.
+    pub(super) reopen: &'a dyn Fn(Vocabulary, TextProvenance) -> Result<O, Failure>,
+    /// How text becomes words.
+    pub(super) text: TextProvenance,
+    /// The words that are known by now.
+    pub(super) words: &'a dyn Fn(&O) -> Words,
     /// Lines that were left out, and words that were not in the vocabulary.
     pub(super) read: &'a dyn Fn(&O) -> (u64, f64),
     pub(super) passes: u32,
@@ -172,6 +153,7 @@ pub(super) fn run<O: Origin>(
         seed: args.seed,
         bootstrap_documents: first as u64,
         batch_size: size as u64,
+        text: (setup.text != TextProvenance::default()).then_some(setup.text),
         ..TopicProvenance::default()
     };
     let (mut stream, central) = match setup.resumed {
@@ -191,17 +173,9 @@ pub(super) fn run<O: Origin>(
             (stream, Central::new(family, process).with_memory(Memory::default()))
         }
     };
-    let vocabulary = match (setup.vocabulary)(&stream.origin) {
-        Some(vocabulary) => vocabulary,
-        None => return Err(Failure::Internal { message: "documents without a vocabulary".to_owned() }),
-    };
-    let mut observer = Watch::new(
-        Progress::new(output.quiet, None),
-        provenance,
-        vocabulary,
-        setup.checkpoints,
-        stream.log(),
-    );
+    let words = (setup.words)(&stream.origin);
+    let mut observer =
+        Watch::new(Progress::new(output.quiet, None), provenance, words, setup.checkpoints, stream.log());
     observer.counting = central.snapshot().pass() == 0;
     let mut ran = Ok(());
     if bootstrap > 0 && central.snapshot().version() == 0 {
@@ -216,8 +190,8 @@ pub(super) fn run<O: Origin>(
         }
         if observer.counting {
             let (skipped, unknown) = (setup.read)(&stream.origin);
-            observer.provenance.skipped += skipped;
-            observer.provenance.unknown_words += unknown;
+            // A run that goes on has read all of it again.
+            (observer.provenance.skipped, observer.provenance.unknown_words) = (skipped, unknown);
         }
         observer.stopped |= stop::asked();
         let going_on = ran.is_ok() && !observer.stopped;
@@ -229,16 +203,17 @@ pub(super) fn run<O: Origin>(
         }
         central.append(&Entry::Pass).expect("a pass can always begin");
         observer.counting = false;
-        let again = (setup.reopen)(observer.vocabulary.clone())?;
+        let all = observer.model(central.checkpoint())?;
+        let again = (setup.reopen)(all.vocabulary, all.provenance.text.unwrap_or_default())?;
         stream = Minibatches::new(again, size, size);
-        observer.log = stream.log();
+        (observer.log, observer.words) = (stream.log(), (setup.words)(&stream.origin));
     }
     observer.progress.finish();
     let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
     let fold = central.checkpoint();
     let memory = central.memory();
-    observer.count_documents(&fold);
-    let model = stored(fold, &memory, observer.vocabulary, observer.provenance);
+    let model = observer.model(fold)?;
+    let model = stored(model.fold, &memory, model.vocabulary, model.provenance);
     // What was learned is kept also when the input turned out bad halfway: the state first, then the error.
     let mut tried = Tried::default();
     if let Some(checkpoints) = &observer.checkpoints {
@@ -280,6 +255,10 @@ fn agree(
         ("--eta", was_eta.to_string(), eta.unwrap_or(was_eta).to_string()),
     ];
     match flags.into_iter().find(|(_, then, now)| then != now) {
+        None if then.text.as_ref().map(TextProvenance::told) != now.text => {
+            Err(Failure::input("the checkpoint was made with other words: --text, --stop-words, --min-length, --min-documents, --max-documents, --vocabulary-size or --phrases differ")
+                .with_hint("pass the same flags as before, or start anew without --resume"))
+        }
         None => Ok(()),
         Some((flag, then, now)) => {
             Err(Failure::input(format!("the checkpoint was made with {flag} {then}, this run has {now}"))
@@ -307,6 +286,7 @@ pub(super) fn conclude(
         observations: model.provenance.documents,
         dimensions: model.vocabulary.len(),
         components: posterior.components().len(),
+        subjects: Shown::of(model).rows(),
         effective_components: posterior.effective_components(),
         mass: posterior.expected_mass(),
         tables: posterior.components().iter().map(|c| c.expected_count()).sum(),

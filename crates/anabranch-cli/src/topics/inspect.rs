@@ -5,6 +5,7 @@ use std::io::Write;
 use anabranch_io::model::TopicModel;
 use serde::Serialize;
 
+use super::subjects::{Row as SubjectRow, Shown, Step};
 use super::{TOP_WORDS, largest_first, top_words};
 use crate::args::InspectArgs;
 use crate::failure::Failure;
@@ -26,6 +27,8 @@ struct Inspection<'a> {
     minibatches: u64,
     seed: u64,
     redirects: Vec<(u64, u64)>,
+    subjects: Vec<SubjectRow>,
+    joins: Vec<Step>,
     components: Vec<Row<'a>>,
 }
 
@@ -47,7 +50,8 @@ pub fn command(args: &InspectArgs) -> Result<(), Failure> {
         return Err(Failure::input("--against compares models of rows, not of topics"));
     }
     let model = TopicModel::load(&args.model)?;
-    let inspection = inspect(&model);
+    let shown = Shown::of(&model);
+    let inspection = inspect(&model, &shown);
     let mut out = std::io::stdout().lock();
     if args.json {
         return print_json(&mut out, &inspection, "model");
@@ -63,6 +67,7 @@ pub fn command(args: &InspectArgs) -> Result<(), Failure> {
         inspection.alpha0,
         inspection.eta,
     )?;
+    shown.print(&mut out)?;
     writeln!(out, "{:>6} {:>7} {:>10} {:>6}  top words", "id", "share", "documents", "npmi")?;
     for row in inspection.components.iter().take(args.top) {
         let npmi = row.coherence.map_or_else(|| "-".to_owned(), |npmi| format!("{npmi:.2}"));
@@ -83,7 +88,7 @@ pub fn command(args: &InspectArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn inspect(model: &TopicModel) -> Inspection<'_> {
+fn inspect<'m>(model: &'m TopicModel, shown: &Shown<'m>) -> Inspection<'m> {
     let (posterior, made) = (model.fold.posterior(), &model.provenance);
     let mass = posterior.expected_mass();
     let row = |topic: &anabranch::posterior::Component| {
@@ -118,6 +123,8 @@ fn inspect(model: &TopicModel) -> Inspection<'_> {
         minibatches: model.fold.absorbed().len(),
         seed: made.seed,
         redirects: posterior.redirects().iter().map(|(from, into)| (from.0, into.0)).collect(),
+        subjects: shown.rows(),
+        joins: shown.steps(),
         components: largest_first(posterior).into_iter().map(row).collect(),
     }
 }

@@ -7,6 +7,8 @@ mod outcome;
 mod predict;
 mod report;
 mod stream;
+mod subjects;
+mod text;
 mod watch;
 
 pub use demo::command as demo;

@@ -5,6 +5,7 @@ use std::io::Write;
 use anabranch_io::model::TopicModel;
 use serde::Serialize;
 
+use super::subjects::{Row, Shown};
 use super::{TOP_WORDS, largest_first, top_words};
 use crate::args::OutputArgs;
 use crate::failure::Failure;
@@ -16,13 +17,15 @@ const SHOWN: usize = 10;
 
 /// What `fit --model hdp --json` prints.
 #[derive(Clone, Debug, Serialize)]
-pub struct Outcome {
+pub(super) struct Outcome {
     /// Documents absorbed.
     pub observations: u64,
     /// Words of the vocabulary.
     pub dimensions: usize,
     /// Topics.
     pub components: usize,
+    /// Subjects: topics that are about the same.
+    pub subjects: Vec<Row>,
     /// Topics with at least one table.
     pub effective_components: usize,
     /// Words absorbed: the sum over all topics.
@@ -108,6 +111,7 @@ impl Outcome {
         if let Some(likelihood) = self.test_log_likelihood {
             writeln!(out, "held-out log-likelihood per word {likelihood:.4} (document completion)")?;
         }
+        Shown::of(model).print(&mut out)?;
         for topic in largest_first(model.fold.posterior()).into_iter().take(SHOWN) {
             let words = top_words(topic, TOP_WORDS);
             let words: Vec<&str> =

@@ -7,7 +7,7 @@ use anabranch_io::model::TopicModel;
 use anabranch_io::words::UNKNOWN;
 use serde_json::Value;
 
-use super::fit::bags;
+use super::text::{Lexicon, bags};
 use crate::args::PredictArgs;
 use crate::failure::Failure;
 use crate::picture::counted;
@@ -27,7 +27,7 @@ pub fn command(args: &PredictArgs) -> Result<(), Failure> {
     let model = TopicModel::load(&args.model)?;
     let predictor = TopicPredictor::new(model.fold.posterior());
     let unknown = model.vocabulary.number(UNKNOWN);
-    let mut bags = bags(&args.inputs, &args.read, Some(model.vocabulary))?;
+    let mut bags = bags(&args.inputs, &args.read, Lexicon::of_model(&model))?;
     let mut out = BufWriter::new(std::io::stdout().lock());
     let (proba, score) = (args.proba.is_some(), args.score);
     if !args.json {

@@ -1,24 +1,27 @@
-//! The report of topics: their words as bars, their prevalence over the documents, and a table of all.
+//! The report of topics: their words as bars, how prevalent subjects were over the documents, and the topics of each subject.
 
 use std::path::Path;
 
+use anabranch::posterior::Component;
+use anabranch::subjects::Subject;
 use anabranch_io::model::TopicModel;
 
 use super::outcome::Outcome;
+use super::subjects::Shown;
 use super::watch::Moment;
 use super::{TOP_WORDS, largest_first, top_words};
 use crate::failure::Failure;
 use crate::picture::{
     Axis, Bar, Direction, Figure, Layer, LegendEntry, LegendMark, Panel, Path as Join, Stroke, Ticks,
-    component_colour, escape, grouped,
+    component_colour, counted, escape, grouped,
 };
 use crate::report::{WIDTH, write_page};
 
-/// Topics whose words are drawn.
+/// Subjects whose words are drawn.
 const DRAWN: usize = 8;
 /// Words of each.
 const BARS: usize = 6;
-/// Topics whose prevalence is drawn.
+/// Subjects whose prevalence is drawn.
 const LINES: usize = 7;
 
 /// Writes `report.html` and its pictures.
@@ -29,9 +32,15 @@ pub(super) fn write(
     moments: &[Moment],
     outcome: &Outcome,
 ) -> Result<(), Failure> {
-    let figures: Vec<Figure> = std::iter::once(words(model)).chain(prevalence(model, moments)).collect();
+    let shown = Shown::of(model);
+    let figures: Vec<Figure> =
+        std::iter::once(words(model, &shown)).chain(prevalence(model, &shown, moments)).collect();
+    let subjects = match shown.are_groups() {
+        true => format!(" of {} subjects", shown.found.list.len()),
+        false => String::new(),
+    };
     let subtitle = format!(
-        "{} documents, {} words, {} topics{}",
+        "{} documents, {} words, {} topics{subjects}{}",
         grouped(outcome.observations as f64),
         grouped(outcome.mass.round()),
         grouped(outcome.components as f64),
@@ -39,36 +48,46 @@ pub(super) fn write(
             .test_log_likelihood
             .map_or_else(String::new, |ll| format!(", held-out log-likelihood per word {ll:.4}"))
     );
-    write_page(folder, title, &subtitle, &figures, &table(model))?;
+    write_page(folder, title, &subtitle, &figures, &tables(model, &shown))?;
     Ok(())
 }
 
-/// A panel for each of the largest topics, with bars for its words.
-fn words(model: &TopicModel) -> Figure {
-    let posterior = model.fold.posterior();
-    let largest = largest_first(posterior);
-    let panel = |topic: &&anabranch::posterior::Component| {
-        let stats = &topic.evidence().stats;
-        let top = top_words(topic, BARS);
+/// The id that a subject takes its colour from: that of its largest topic.
+fn lead(model: &TopicModel, subject: &Subject) -> u64 {
+    subject.topics.first().map_or(0, |ix| model.fold.posterior().components()[*ix].id().0)
+}
+
+/// A panel for each of the largest subjects, with bars for its words. Topics that are no groups are their own subjects.
+fn words(model: &TopicModel, shown: &Shown<'_>) -> Figure {
+    let what = if shown.are_groups() { "subject" } else { "topic" };
+    let panel = |(number, subject): (usize, &Subject)| {
+        let top = shown.words(&subject.counts, BARS);
         let row = |ix: usize| -(ix as f64);
+        let share = |word: &str| {
+            let count = model.vocabulary.number(word).map_or(0.0, |word| subject.counts[word as usize]);
+            100.0 * count / subject.mass.max(f64::MIN_POSITIVE)
+        };
         let bars: Vec<Bar> = top
             .iter()
             .enumerate()
             .map(|(ix, word)| Bar {
                 across: (row(ix) - 0.36, row(ix) + 0.36),
-                value: 100.0 * posterior.family().probability(stats, *word),
-                colour: component_colour(topic.id().0),
+                value: share(word),
+                colour: component_colour(lead(model, subject)),
                 label: String::new(),
             })
             .collect();
-        let names = top
-            .iter()
-            .enumerate()
-            .map(|(ix, word)| (row(ix), model.vocabulary.words()[*word as usize].clone()));
-        let share = 100.0 * stats[0] / posterior.mass().max(f64::MIN_POSITIVE);
+        let names = top.iter().enumerate().map(|(ix, word)| (row(ix), (*word).to_owned()));
+        let called = match shown.are_groups() {
+            true => format!("subject {} of {} topics", number + 1, subject.topics.len()),
+            false => format!("topic {}", lead(model, subject)),
+        };
         Panel {
             height: 18.0 * top.len().max(1) as f64,
-            x: Axis::linear(format!("topic {}, {share:.1} % of all words: probability in %", topic.id())),
+            x: Axis::linear(format!(
+                "{called}, {:.1} % of all words: share of its words in %",
+                100.0 * shown.weight(subject)
+            )),
             y: Axis::default()
                 .with_ticks(Ticks::Named(names.collect()))
                 .with_range(row(top.len()) + 0.4, 0.6),
@@ -77,74 +96,97 @@ fn words(model: &TopicModel) -> Figure {
     };
     Figure {
         name: "words".to_owned(),
-        title: "What the topics are about".to_owned(),
-        subtitle: format!("The most probable words of the {} largest topics.", largest.len().min(DRAWN)),
-        description: "Bars of word probabilities, one panel for each topic.".to_owned(),
+        title: format!("What the {what}s are about"),
+        subtitle: format!(
+            "The words that tell most of the {} largest {what}s.",
+            shown.found.list.len().min(DRAWN)
+        ),
+        description: format!("Bars of word frequencies, one panel for each {what}."),
         width: WIDTH,
         legend: Vec::new(),
-        panels: largest.iter().take(DRAWN).map(panel).collect(),
+        panels: shown.found.list.iter().enumerate().take(DRAWN).map(panel).collect(),
         notes: Vec::new(),
     }
 }
 
-/// How the share of the largest topics changed while documents came in; `None` with fewer than three moments.
-fn prevalence(model: &TopicModel, moments: &[Moment]) -> Option<Figure> {
+/// How the share of the largest subjects changed while documents came in; `None` with fewer than three moments.
+fn prevalence(model: &TopicModel, shown: &Shown<'_>, moments: &[Moment]) -> Option<Figure> {
     if moments.len() < 3 {
         return None;
     }
     let posterior = model.fold.posterior();
-    let largest: Vec<_> = largest_first(posterior).into_iter().take(LINES).collect();
+    let what = if shown.are_groups() { "subject" } else { "topic" };
+    let largest = &shown.found.list[..shown.found.list.len().min(LINES)];
     // A topic that ended lives on in another one.
-    let words_of = |moment: &Moment, id: u64| -> f64 {
-        let belongs = |from: u64| posterior.resolve(anabranch::identify::ComponentId(from)).0 == id;
+    let words_of = |moment: &Moment, subject: &Subject| -> f64 {
+        let ids: Vec<_> = subject.topics.iter().map(|ix| posterior.components()[*ix].id()).collect();
+        let belongs = |from: u64| ids.contains(&posterior.resolve(anabranch::identify::ComponentId(from)));
         moment.words.iter().filter(|(from, _)| belongs(*from)).map(|(_, words)| words).sum()
     };
     let total = |moment: &Moment| moment.words.iter().map(|(_, words)| words).sum::<f64>();
-    let line = |id: u64| {
+    let line = |subject: &Subject| {
         let points = moments.windows(2).map(|pair| {
             let new = total(&pair[1]) - total(&pair[0]);
-            let of_topic = words_of(&pair[1], id) - words_of(&pair[0], id);
-            let share = if new > 0.0 { 100.0 * of_topic / new } else { f64::NAN };
+            let own = words_of(&pair[1], subject) - words_of(&pair[0], subject);
+            let share = if new > 0.0 { 100.0 * own / new } else { f64::NAN };
             (pair[1].documents as f64, share)
         });
         Layer::Line {
             points: points.collect(),
             path: Join::Straight,
-            colour: component_colour(id),
+            colour: component_colour(lead(model, subject)),
             stroke: Stroke::Solid,
         }
     };
-    let legend = largest.iter().map(|topic| LegendEntry {
+    let legend = largest.iter().map(|subject| LegendEntry {
         mark: LegendMark::Line,
-        colour: component_colour(topic.id().0),
-        text: top_words(topic, 3)
-            .iter()
-            .map(|word| model.vocabulary.words()[*word as usize].clone())
-            .collect::<Vec<_>>()
-            .join(" "),
+        colour: component_colour(lead(model, subject)),
+        text: shown.name(subject),
     });
     Some(Figure {
         name: "prevalence".to_owned(),
-        title: "How much of the new documents each topic had".to_owned(),
+        title: format!("How much of the new documents each {what} had"),
         subtitle: "Share of the words that came since the point before.".to_owned(),
-        description: "Lines of the share of words over documents, one for each of the largest topics."
-            .to_owned(),
+        description: format!(
+            "Lines of the share of words over documents, one for each of the largest {what}s."
+        ),
         width: WIDTH,
         legend: legend.collect(),
         panels: vec![Panel {
             height: 260.0,
             x: Axis::linear("documents").with_ticks(Ticks::Whole),
             y: Axis::linear("share of the new words in %"),
-            layers: largest.iter().map(|topic| line(topic.id().0)).collect(),
+            layers: largest.iter().map(line).collect(),
         }],
         notes: Vec::new(),
     })
 }
 
-fn table(model: &TopicModel) -> String {
+/// The topics, folded into their subjects where there are any.
+fn tables(model: &TopicModel, shown: &Shown<'_>) -> String {
+    let components = model.fold.posterior().components();
+    if !shown.are_groups() {
+        let all = table(model, &largest_first(model.fold.posterior()));
+        return format!("<section>\n<h2>All topics</h2>\n{all}</section>\n");
+    }
+    let folded = shown.found.list.iter().map(|subject| {
+        let topics: Vec<&Component> = subject.topics.iter().map(|ix| &*components[*ix]).collect();
+        format!(
+            "<details>\n<summary>{:.1} % <b>{}</b> ({})</summary>\n{}</details>\n",
+            100.0 * shown.weight(subject),
+            escape(&shown.name(subject)),
+            counted(topics.len() as u64, "topic"),
+            table(model, &topics)
+        )
+    });
+    let folded: String = folded.collect();
+    format!("<section>\n<h2>All topics, by subject</h2>\n{folded}</section>\n")
+}
+
+fn table(model: &TopicModel, topics: &[&Component]) -> String {
     let posterior = model.fold.posterior();
     let mass = posterior.mass().max(f64::MIN_POSITIVE);
-    let rows: String = largest_first(posterior)
+    let rows: String = topics
         .iter()
         .map(|topic| {
             let words: Vec<String> = top_words(topic, TOP_WORDS)
@@ -164,7 +206,7 @@ fn table(model: &TopicModel) -> String {
         })
         .collect();
     format!(
-        "<section>\n<h2>All topics</h2>\n<table>\n<thead><tr><th>id</th><th>share</th><th>documents</th><th>NPMI</th>\
-         <th>top words</th></tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n</section>\n"
+        "<table>\n<thead><tr><th>id</th><th>share</th><th>documents</th><th>NPMI</th>\
+         <th>top words</th></tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
     )
 }

@@ -9,8 +9,9 @@ use anabranch::family::Topic;
 use anabranch::process::Hierarchical;
 use anabranch_io::ReadLog;
 use anabranch_io::model::{TopicModel, TopicProvenance};
-use anabranch_io::words::Vocabulary;
+use anabranch_io::words::Words;
 
+use crate::failure::Failure;
 use crate::fit::{Checkpoints, Progress};
 use crate::stop;
 
@@ -32,7 +33,8 @@ pub struct Watch {
     /// Every how many minibatches a moment is kept.
     stride: u64,
     seen: u64,
-    pub vocabulary: Vocabulary,
+    /// The words that are known by now.
+    pub words: Words,
     pub checkpoints: Option<Checkpoints>,
     pub log: ReadLog,
     pub stopped: bool,
@@ -44,7 +46,7 @@ impl Watch {
     pub fn new(
         progress: Progress,
         provenance: TopicProvenance,
-        vocabulary: Vocabulary,
+        words: Words,
         checkpoints: Option<Checkpoints>,
         log: ReadLog,
     ) -> Self {
@@ -54,7 +56,7 @@ impl Watch {
             moments: Vec::new(),
             stride: 1,
             seen: 0,
-            vocabulary,
+            words,
             checkpoints,
             log,
             stopped: false,
@@ -84,8 +86,26 @@ impl Watch {
         }
     }
 
+    /// The model as it stands: with the words that are in it, of those that are known by now.
+    pub fn model(&mut self, fold: Fold<Topic, Hierarchical>) -> Result<TopicModel, Failure> {
+        self.count_documents(&fold);
+        let known = self.words.get();
+        let (vocabulary, tokenizer) = known
+            .ok_or_else(|| Failure::Internal { message: "documents without a vocabulary".to_owned() })?;
+        let mut provenance = self.provenance.clone();
+        if let Some(text) = &mut provenance.text {
+            text.tokenizer = tokenizer;
+        }
+        let n_words = fold.posterior().family().n_words();
+        let vocabulary = match vocabulary.len() > n_words {
+            true => vocabulary.first(n_words).map_err(Failure::input)?,
+            false => vocabulary,
+        };
+        Ok(TopicModel { fold, vocabulary, provenance })
+    }
+
     /// The documents are those of the minibatches that are in the journal, which may be ahead of what was seen here.
-    pub fn count_documents(&mut self, fold: &Fold<Topic, Hierarchical>) {
+    fn count_documents(&mut self, fold: &Fold<Topic, Hierarchical>) {
         if fold.posterior().pass() == 0 {
             let up_to = |batch| self.log.rows_up_to(BatchId(batch));
             let of_run = |(first, last): &(u64, u64)| up_to(*last) - first.checked_sub(1).map_or(0, up_to);
@@ -99,9 +119,7 @@ impl Watch {
         }
         let (fold, memory) = central.state();
         let reading = self.log.reading(fold.absorbed());
-        self.count_documents(&fold);
-        let model =
-            TopicModel { fold, vocabulary: self.vocabulary.clone(), provenance: self.provenance.clone() };
+        let Ok(model) = self.model(fold) else { return };
         let save = |path: &Path| model.save_checkpoint(path, &memory, &reading);
         if let Some(checkpoints) = &mut self.checkpoints {
             checkpoints.save_on_the_way(&self.progress, save);

@@ -70,6 +70,8 @@ fn topics_are_found_stored_shown_and_predicted() {
     let labels = sandbox.run(&["predict", "m", "test.jsonl"]);
     let labels: Vec<&str> = labels.ok().lines().skip(1).collect();
     assert_eq!(labels.len(), 60);
+    // So few topics are their own subjects.
+    assert_eq!(model["subjects"].as_array().unwrap().len(), components.len());
     let text = sandbox.run(&["inspect", "m"]);
     assert!(text.ok().contains("npmi") && text.ok().contains("top words"));
 }
@@ -183,4 +185,127 @@ fn the_demo_draws_documents() {
     assert_eq!((whole(&result, "observations"), whole(&result, "dimensions")), (400, 150));
     assert_eq!(whole(&result, "components"), 5, "{result}");
     assert!(sandbox.path("anabranch-report/report.html").exists());
+}
+
+/// Two subjects in turn and then the third, as text: its words come late.
+fn texts(n: usize, seed: u64) -> Vec<String> {
+    let rng = &mut Xoshiro256PlusPlus::seed_from_u64(seed);
+    let line = |ix: usize| {
+        let subject = if 3 * ix < 2 * n { ix % 2 } else { 2 };
+        let words: Vec<&str> = (0..12).map(|_| WORDS[subject][rng.random_range(0..6)]).collect();
+        format!("The {}.", words.join(", and "))
+    };
+    (0..n).map(line).collect()
+}
+
+#[test]
+fn text_is_learned_with_words_that_come_late() {
+    let all = texts(180, 3);
+    let sandbox = Sandbox::with("all.txt", all.join("\n"));
+    let cut = ["--bootstrap", "60", "--batch-size", "20", "--out", "m"];
+    let result = fit(&sandbox, "all.txt", &cut);
+    // Eighteen words and the one for all others; the first few documents of a subject have words that are not known yet.
+    assert_eq!((whole(&result, "dimensions"), whole(&result, "observations")), (19, 180));
+    assert!((number(&result, "mass") - 2160.0).abs() < 1e-3, "{result}");
+    let model = sandbox.run(&["inspect", "m", "--json"]).silent_json();
+    let tops: Vec<&str> = model["components"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|topic| topic["top_words"][0][0].as_str().unwrap())
+        .collect();
+    for words in &WORDS {
+        assert!(tops.iter().any(|top| words.contains(top)), "{tops:?} {words:?}");
+    }
+    // The same from a column, and from a folder; without room the words stay those of the first minibatch.
+    let csv: String = all.iter().enumerate().map(|(ix, text)| format!("{ix},\"{text}\"\n")).collect();
+    sandbox.write("all.csv", format!("id,body\n{csv}"));
+    let column = fit(&sandbox, "all.csv", &[&cut[..], &["--text", "body"]].concat());
+    assert_eq!(column["test_log_likelihood"], result["test_log_likelihood"]);
+    assert_eq!((&column["components"], &column["mass"]), (&result["components"], &result["mass"]));
+    let closed = fit(&sandbox, "all.txt", &[&cut[..4], &["--vocabulary-size", "7"]].concat());
+    assert_eq!(whole(&closed, "dimensions"), 7);
+    assert!(number(&closed, "unknown_words") > 1000.0, "{closed}");
+    // Prediction reads text with the words of the model, and says what it does not know.
+    sandbox.write("new.txt", "The fuel, and the brake, zyzzyva\ncoach\n");
+    let run = sandbox.run(&["predict", "m", "new.txt"]);
+    assert!(run.stderr.contains("1 word not in the vocabulary"), "{}", run.stderr);
+    assert_eq!(run.ok().lines().count(), 3);
+}
+
+#[test]
+fn a_vocabulary_that_grows_is_part_of_the_checkpoint() {
+    let all = texts(180, 4);
+    let sandbox = Sandbox::with("all.txt", all.join("\n"));
+    sandbox.write("first.txt", all[..120].join("\n"));
+    let cut = ["--bootstrap", "60", "--batch-size", "20", "--phrases", "--max-documents", "0.9"];
+    let state = ["--checkpoint", "state", "--resume", "--checkpoint-every", "0"];
+    let first = fit(&sandbox, "first.txt", &[&cut[..], &state].concat());
+    assert!(whole(&first, "dimensions") < 19, "{first}");
+    let resumed = fit(&sandbox, "all.txt", &[&cut[..], &state, &["--out", "resumed"]].concat());
+    let whole_run = fit(&sandbox, "all.txt", &[&cut[..], &["--out", "whole"]].concat());
+    for name in ["dimensions", "observations", "minibatches", "unknown_words"] {
+        assert_eq!(resumed[name], whole_run[name], "{name}");
+    }
+    assert!((number(&resumed, "mass") - number(&whole_run, "mass")).abs() < 1e-6);
+    // A second pass knows all words from the beginning.
+    let twice = fit(&sandbox, "all.txt", &[&cut[..], &["--passes", "2"]].concat());
+    assert_eq!(twice["dimensions"], whole_run["dimensions"]);
+    let other = sandbox.run(&[&["fit", "all.txt", "--model", "hdp", "--quiet"], &cut[..4], &state].concat());
+    assert!(other.refusal().starts_with("the checkpoint was made with other words"), "{}", other.stderr);
+    // Other documents are noticed, though they begin alike.
+    sandbox.write("all.txt", texts(180, 5).join("\n"));
+    let other = sandbox.run(&[&["fit", "all.txt", "--model", "hdp", "--quiet"], &cut[..], &state].concat());
+    assert_ne!(other.code, 0);
+}
+
+#[test]
+fn flags_of_text_are_refused_where_they_say_nothing() {
+    let sandbox = Sandbox::with("docs.txt", "sun rain\nrain wind\n");
+    sandbox.write("words.txt", "sun\nrain\n");
+    let refused =
+        |flags: &[&str]| sandbox.run(&[&["fit", "docs.txt", "--model", "hdp"], flags].concat()).stderr;
+    assert!(refused(&["--vocabulary", "words.txt", "--phrases"]).contains("cannot be used with"));
+    assert!(
+        refused(&["--format", "txt", "--text", "body"])
+            .contains("--text names a column; --format txt has none")
+    );
+    assert!(refused(&["--format", "csv"]).contains("--text"));
+    assert!(refused(&["--max-documents", "1.5"]).contains("above 0 and up to 1"));
+    let rows = sandbox.run(&["fit", "docs.txt", "--text", "body"]);
+    assert_eq!(rows.message(), "--text belongs to --model hdp; this is --model dp");
+}
+
+/// Topics of four subjects: each has words of its own and words of its subject.
+#[test]
+fn topics_are_shown_by_their_subjects() {
+    let rng = &mut Xoshiro256PlusPlus::seed_from_u64(8);
+    let line = |ix: usize| {
+        let (subject, topic) = (ix % 4, ix / 4 % 3);
+        let words: Vec<String> = (0..40)
+            .map(|word| match word % 2 {
+                0 => format!("subject{subject}w{}", rng.random_range(0..8)),
+                _ => format!("topic{subject}{topic}w{}", rng.random_range(0..8)),
+            })
+            .collect();
+        format!("{}\n", words.join(" "))
+    };
+    let sandbox = Sandbox::with("docs.txt", (0..600).map(line).collect::<String>());
+    let flags = ["--out", "m", "--report", "r", "--bootstrap", "300", "--batch-size", "100"];
+    let result = fit(&sandbox, "docs.txt", &flags);
+    assert_eq!(whole(&result, "components"), 12, "{result}");
+    assert_eq!(result["subjects"].as_array().unwrap().len(), 4, "{result}");
+    let model = sandbox.run(&["inspect", "m", "--json"]).silent_json();
+    assert_eq!((&model["subjects"], model["joins"].as_array().unwrap().len()), (&result["subjects"], 3));
+    for subject in model["subjects"].as_array().unwrap() {
+        let words: Vec<&str> =
+            subject["words"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+        let own = &words[0][..8];
+        assert!(words.iter().all(|word| word.starts_with(own)) && own.starts_with("subject"), "{words:?}");
+        assert_eq!(subject["topics"].as_array().unwrap().len(), 3);
+    }
+    let text = sandbox.run(&["inspect", "m"]);
+    assert!(text.ok().contains("4 subjects, by the words that tell most of them"));
+    let page = sandbox.text("r/report.html");
+    assert!(page.contains("What the subjects are about") && page.matches("<details>").count() >= 4);
 }

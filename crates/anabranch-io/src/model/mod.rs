@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use stored::{StoredFamily, StoredProcess};
-pub use topics::{TopicModel, TopicProvenance};
+pub use topics::{TextProvenance, TopicModel, TopicProvenance};
 
 use crate::output::replace_file;
 use crate::schema::Schema;

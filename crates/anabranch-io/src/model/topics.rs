@@ -1,5 +1,6 @@
 //! A model of topics as it is stored: the same container, with a vocabulary instead of columns.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anabranch::central::{Fold, Memory, SAMPLE_ROWS};
@@ -15,7 +16,7 @@ use super::encode::{self, Block};
 use super::{AsideHeader, ModelError, ModelFault, tensor};
 use crate::output::replace_file;
 use crate::seen::Reading;
-use crate::words::Vocabulary;
+use crate::words::{Tokenizer, Vocabulary, WordChoice};
 
 /// What the header calls it.
 pub(super) const KIND: &str = "hdp";
@@ -54,6 +55,30 @@ pub struct TopicProvenance {
     /// NPMI coherence of each topic over a sample of the documents, in the order of the components.
     #[serde(default)]
     pub coherence: Vec<Option<f64>>,
+    /// How text became words, and which of them were taken, where that was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<TextProvenance>,
+}
+
+/// How text became words.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TextProvenance {
+    /// How text becomes words, with what was found in the first documents.
+    pub tokenizer: Tokenizer,
+    /// Which words were taken.
+    pub choice: WordChoice,
+    /// Whether phrases were looked for.
+    pub phrases: bool,
+}
+
+impl TextProvenance {
+    /// The same before any document was read.
+    pub fn told(&self) -> Self {
+        let tokenizer =
+            Tokenizer { common: BTreeSet::new(), phrases: BTreeSet::new(), ..self.tokenizer.clone() };
+        Self { tokenizer, ..self.clone() }
+    }
 }
 
 #[derive(Serialize, Deserialize)]

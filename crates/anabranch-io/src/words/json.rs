@@ -1,12 +1,13 @@
-//! Documents as JSON lines: `{"tokens": ["sun", "rain"]}`, or `{"text": "Sun and rain."}`.
+//! Documents as JSON lines: `{"tokens": ["sun", "rain"]}`, or `{"text": "Sun and rain."}`, or a field that is named.
 //!
-//! Tokens are taken as they are; text goes through [`count_words`](super::count_words). Other fields are ignored.
+//! Tokens are taken as they are; text goes through the [`Tokenizer`](super::Tokenizer). Other fields are ignored.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
-use super::{Raw, RawReader, count_words};
+use super::{Raw, RawReader};
 use crate::error::{BadCell, ReadError};
 use crate::input::Lines;
 use crate::options::OnBadRow;
@@ -19,26 +20,41 @@ struct Line {
 
 pub(super) struct JsonReader {
     lines: Lines,
+    /// The field that holds the document.
+    field: Option<String>,
     on_bad_row: OnBadRow,
     row: u64,
     skipped: u64,
 }
 
 impl JsonReader {
-    pub(super) fn open(lines: Lines, on_bad_row: OnBadRow) -> Self {
-        Self { lines, on_bad_row, row: 0, skipped: 0 }
+    pub(super) fn open(lines: Lines, field: Option<String>, on_bad_row: OnBadRow) -> Self {
+        Self { lines, field, on_bad_row, row: 0, skipped: 0 }
     }
 }
 
-fn words(line: &[u8]) -> Result<BTreeMap<String, f64>, String> {
+fn document(line: &[u8], field: Option<&str>) -> Result<Raw, String> {
+    let counted = |tokens: Vec<String>| {
+        let mut counts = BTreeMap::new();
+        tokens.into_iter().for_each(|token| *counts.entry(token).or_default() += 1.0);
+        Raw::Words(counts)
+    };
+    if let Some(field) = field {
+        let mut line: Map<String, Value> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+        return match line.remove(field) {
+            Some(Value::String(text)) => Ok(Raw::Text(text)),
+            Some(list @ Value::Array(_)) => match serde_json::from_value(list) {
+                Ok(tokens) => Ok(counted(tokens)),
+                Err(_) => Err(format!("{field:?} holds something that is no text")),
+            },
+            Some(_) => Err(format!("{field:?} is neither text nor a list of words")),
+            None => Err(format!("it has no {field:?}")),
+        };
+    }
     let line: Line = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     match line {
-        Line { tokens: Some(tokens), .. } => {
-            let mut counts = BTreeMap::new();
-            tokens.into_iter().for_each(|token| *counts.entry(token).or_default() += 1.0);
-            Ok(counts)
-        }
-        Line { text: Some(text), .. } => Ok(count_words(&text)),
+        Line { tokens: Some(tokens), .. } => Ok(counted(tokens)),
+        Line { text: Some(text), .. } => Ok(Raw::Text(text)),
         _ => Err("it has neither \"tokens\" nor \"text\"".to_owned()),
     }
 }
@@ -58,8 +74,8 @@ impl RawReader for JsonReader {
                 continue;
             }
             self.row += 1;
-            match (words(self.lines.current()), self.on_bad_row) {
-                (Ok(words), _) => return Ok(Some(Raw::Words(words))),
+            match (document(self.lines.current(), self.field.as_deref()), self.on_bad_row) {
+                (Ok(document), _) => return Ok(Some(document)),
                 (Err(_), OnBadRow::Skip) => self.skipped += 1,
                 (Err(detail), OnBadRow::Fail) => {
                     return Err(ReadError::BadRow {

@@ -1,8 +1,12 @@
-//! Bags of words: documents over a vocabulary, from UCI files, LDA-C files, sparse matrices of scipy and JSON lines.
+//! Bags of words: documents over a vocabulary, from UCI files, LDA-C files, sparse matrices of scipy, JSON lines and text.
 //!
-//! **Vocabulary.** It is one list, fixed by the time the first minibatch is there and stored with the model: the file that
-//! was named, else the columns of the matrix, else the words of the first minibatch. A word that comes later and is not in
-//! the list is counted, and read as `<unk>` where the list has that word (a list learned from documents does).
+//! **Vocabulary.** It is one list, stored with the model: the file that was named, else the columns of the matrix, else the
+//! words of the first minibatch. Only the last can grow ([`WordChoice::size`]): words that enough later documents have are put
+//! behind the others, with the minibatch in which they become enough. A word that is not in the list is counted, and read as
+//! `<unk>` where the list has that word (a list learned from documents does).
+//!
+//! The list after some minibatch follows from the documents up to there and from nothing else, so that a run that reads them
+//! again has the same words under the same numbers.
 //!
 //! ```
 //! use anabranch_io::Input;
@@ -19,21 +23,23 @@ mod archive;
 mod json;
 mod lists;
 mod npz;
+mod text;
 mod tokens;
 mod vocabulary;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Read;
 use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use anabranch::documents::Documents;
 
-pub use tokens::count_words;
-pub use vocabulary::{UNKNOWN, Vocabulary, VocabularyError};
+pub use tokens::{StopWords, Tokenizer, count_words};
+pub use vocabulary::{Candidates, UNKNOWN, Vocabulary, VocabularyError, WordChoice};
 
 use crate::error::ReadError;
 use crate::input::{self, Lines};
-use crate::options::{Format, Input, OnBadRow};
+use crate::options::{Format, Input, MAX_MEMORY, OnBadRow};
 use crate::seen::ReadLog;
 
 /// A format of documents.
@@ -47,6 +53,10 @@ pub enum BagFormat {
     Npz,
     /// One JSON object a line, with `tokens` or `text`.
     Jsonl,
+    /// One text a line.
+    Text,
+    /// A table with a column of texts.
+    Table(Format),
 }
 
 /// The choices of a reader of documents.
@@ -56,6 +66,16 @@ pub struct BagOptions {
     pub format: Option<BagFormat>,
     /// The words; otherwise found as the module says.
     pub vocabulary: Option<Vocabulary>,
+    /// Which words are taken where they are found.
+    pub choice: WordChoice,
+    /// What an earlier run has found in the same documents: finding other words is an error.
+    pub found_before: Option<(Vocabulary, Tokenizer)>,
+    /// How text becomes words.
+    pub tokenizer: Tokenizer,
+    /// Whether words that follow each other often become one, where the words are found.
+    pub phrases: bool,
+    /// The column, or field, that holds the documents.
+    pub column: Option<String>,
     /// What to do with lines that are no documents.
     pub on_bad_row: OnBadRow,
     /// Asked while a pipe or standard input is quiet: true ends it there; a record that is not complete is left out.
@@ -71,6 +91,7 @@ type Entries = Vec<(u32, f64)>;
 enum Raw {
     Numbers(Entries),
     Words(BTreeMap<String, f64>),
+    Text(String),
 }
 
 /// One input, document after document.
@@ -98,6 +119,32 @@ pub struct Bags {
     stopped: bool,
     skipped: u64,
     unknown: f64,
+    /// Words on their way into a vocabulary that grows.
+    candidates: Option<Candidates>,
+    words: Words,
+}
+
+/// The words that are known by now, for whoever looks on while documents are read.
+#[derive(Clone, Debug, Default)]
+pub struct Words(Arc<RwLock<Option<(Vocabulary, Tokenizer)>>>);
+
+impl Words {
+    /// Words that stay as they are.
+    pub fn fixed(vocabulary: &Vocabulary) -> Self {
+        let words = Self::default();
+        words.set(vocabulary, &Tokenizer::default());
+        words
+    }
+
+    /// The vocabulary so far and how text becomes words of it; `None` before the first documents.
+    pub fn get(&self) -> Option<(Vocabulary, Tokenizer)> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, vocabulary: &Vocabulary, tokenizer: &Tokenizer) {
+        let known = Some((vocabulary.clone(), tokenizer.clone()));
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = known;
+    }
 }
 
 impl Bags {
@@ -108,15 +155,43 @@ impl Bags {
         }
         let inputs = inputs.iter().cloned().collect();
         let log = ReadLog::default();
-        let mut bags =
-            Self { inputs, options, reader: None, opened: 0, log, stopped: false, skipped: 0, unknown: 0.0 };
+        let mut bags = Self {
+            inputs,
+            options,
+            reader: None,
+            opened: 0,
+            log,
+            stopped: false,
+            skipped: 0,
+            unknown: 0.0,
+            candidates: None,
+            words: Words::default(),
+        };
         bags.open_next()?;
+        bags.show_words();
         Ok(bags)
     }
 
     /// The words, once they are known.
     pub fn vocabulary(&self) -> Option<&Vocabulary> {
         self.options.vocabulary.as_ref()
+    }
+
+    /// The words that are known by now, whoever has the documents.
+    pub fn words(&self) -> Words {
+        self.words.clone()
+    }
+
+    fn show_words(&self) {
+        let BagOptions { vocabulary, found_before, tokenizer, .. } = &self.options;
+        match (vocabulary, found_before) {
+            // Both begin alike.
+            (now, Some((before, tokenizer))) if now.as_ref().map_or(0, Vocabulary::len) < before.len() => {
+                self.words.set(before, tokenizer);
+            }
+            (Some(now), _) => self.words.set(now, tokenizer),
+            (None, _) => {}
+        }
     }
 
     /// Lines that were no documents and were left out.
@@ -137,10 +212,20 @@ impl Bags {
     /// The next `n` documents, fewer at the end, `None` when there are no more.
     pub fn next_documents(&mut self, n: usize) -> Result<Option<Documents>, ReadError> {
         let mut raw = Vec::new();
+        let (mut bytes, limit) = (0, self.options.max_memory.unwrap_or(MAX_MEMORY));
         while raw.len() < n.max(1) {
             let Some((file, reader)) = &mut self.reader else { break };
             match reader.next() {
-                Ok(Some(document)) => raw.push((self.opened - 1, file.clone(), document)),
+                Ok(Some(document)) => {
+                    if let Raw::Text(text) = &document {
+                        bytes += text.len() as u64;
+                        if bytes > limit {
+                            let what = format!("a minibatch of {n} documents");
+                            return Err(ReadError::too_large(file, what, limit));
+                        }
+                    }
+                    raw.push((self.opened - 1, file.clone(), document));
+                }
                 Ok(None) => match self.open_next() {
                     Err(ReadError::Stopped { .. }) => {
                         self.inputs.clear();
@@ -161,27 +246,25 @@ impl Bags {
             self.check_ends()?;
             return Ok(None);
         }
-        if self.options.vocabulary.is_none() {
-            let words: Vec<&BTreeMap<String, f64>> = raw
-                .iter()
-                .filter_map(|(_, _, raw)| match raw {
-                    Raw::Words(words) => Some(words),
-                    Raw::Numbers(_) => None,
-                })
-                .collect();
-            if words.is_empty() {
-                let detail =
-                    "its words are numbers: name the file with the words with --vocabulary".to_owned();
-                return Err(ReadError::bag(&raw[0].1, None, detail));
-            }
-            let learned = Vocabulary::learned(words.into_iter());
-            self.options.vocabulary =
-                Some(learned.map_err(|error| ReadError::bag(&raw[0].1, None, error.to_string()))?);
+        self.tokenize(&mut raw);
+        let n_words = self.options.vocabulary.as_ref().map(Vocabulary::len);
+        match self.options.vocabulary {
+            None => self.find_words(&mut raw)?,
+            Some(_) => self.find_more(&raw),
         }
         let vocabulary = self.options.vocabulary.as_ref().expect("it was made above");
+        if let Some((before, _)) = &self.options.found_before
+            && vocabulary.words().iter().zip(before.words()).any(|(now, then)| now != then)
+        {
+            let detail = "its words are not those that the checkpoint was learned from".to_owned();
+            return Err(ReadError::bag(&raw[0].1, None, detail));
+        }
+        if n_words != Some(vocabulary.len()) {
+            self.show_words();
+        }
         let mut documents = Documents::none(vocabulary.len());
         for (input, file, raw) in raw {
-            let (entries, unknown) = look_up(raw, vocabulary);
+            let (entries, unknown) = look_up(raw, vocabulary, &self.options.tokenizer);
             self.unknown += unknown;
             let numbers: Vec<f64> =
                 entries.iter().flat_map(|(word, count)| [f64::from(*word), *count]).collect();
@@ -190,6 +273,59 @@ impl Bags {
         }
         self.check_ends()?;
         Ok(Some(documents))
+    }
+
+    /// Makes words of texts.
+    fn tokenize(&mut self, raw: &mut [(usize, String, Raw)]) {
+        if self.options.phrases && self.options.vocabulary.is_none() {
+            let texts = raw.iter().filter_map(|(_, _, raw)| match raw {
+                Raw::Text(text) => Some(text.as_str()),
+                _ => None,
+            });
+            self.options.tokenizer.learn_phrases(texts);
+        }
+        for (_, _, raw) in raw {
+            if let Raw::Text(text) = raw {
+                *raw = Raw::Words(self.options.tokenizer.count(text));
+            }
+        }
+    }
+
+    /// Takes the words of the first documents.
+    fn find_words(&mut self, raw: &mut [(usize, String, Raw)]) -> Result<(), ReadError> {
+        let words: Vec<&BTreeMap<String, f64>> = worded(raw).collect();
+        if words.is_empty() {
+            let detail = "its words are numbers: name the file with the words with --vocabulary".to_owned();
+            return Err(ReadError::bag(&raw[0].1, None, detail));
+        }
+        let choice = &self.options.choice;
+        let (vocabulary, common) = Vocabulary::learned(words.into_iter(), choice)
+            .map_err(|error| ReadError::bag(&raw[0].1, None, error.to_string()))?;
+        if choice.size.is_some() {
+            let mut candidates = Candidates::default();
+            worded(raw).for_each(|words| {
+                let words = words.keys().map(String::as_str).filter(|word| !common.contains(*word));
+                candidates.meet(words, &vocabulary, choice);
+            });
+            self.candidates = Some(candidates);
+        }
+        self.options.vocabulary = Some(vocabulary);
+        self.options.tokenizer.common.extend(common);
+        Ok(())
+    }
+
+    /// Takes words of later documents, where the vocabulary grows.
+    fn find_more(&mut self, raw: &[(usize, String, Raw)]) {
+        let (Some(candidates), Some(vocabulary)) = (&mut self.candidates, &mut self.options.vocabulary)
+        else {
+            return;
+        };
+        let (choice, common) = (&self.options.choice, &self.options.tokenizer.common);
+        worded(raw).for_each(|words| {
+            let words = words.keys().map(String::as_str).filter(|word| !common.contains(*word));
+            candidates.meet(words, vocabulary, choice);
+        });
+        candidates.admit(vocabulary, choice);
     }
 
     /// Inputs that have ended have as many documents as an earlier run learned from, unless somebody wanted to stop.
@@ -205,20 +341,39 @@ impl Bags {
     fn open_next(&mut self) -> Result<(), ReadError> {
         self.skipped += self.reader.take().map_or(0, |(_, reader)| reader.skipped());
         while let Some(input) = self.inputs.pop_front() {
-            // The format only silences the guess of the reader of tables.
-            let Some(opened) = input::open(
-                &input,
-                Some(Format::Jsonl),
-                self.options.interrupted,
-                self.options.max_memory,
-                None,
-            )?
+            if let Input::Path(path) = &input
+                && path.is_dir()
+            {
+                let name = input.label();
+                let reader: Box<dyn RawReader> = Box::new(text::FolderReader::open(path)?);
+                self.begin(name, reader);
+                break;
+            }
+            // Elsewhere the format only silences the guess of the reader of tables.
+            let table = match (self.options.format, &self.options.column) {
+                (Some(BagFormat::Table(format)), _) => Some(format),
+                (None, Some(_)) => None,
+                _ => Some(Format::Jsonl),
+            };
+            let Some(opened) =
+                input::open(&input, table, self.options.interrupted, self.options.max_memory, None)?
             else {
                 continue;
             };
+            let named = self.options.column.as_deref().filter(|_| opened.format != Format::Jsonl);
+            if let Some(column) = named {
+                let (name, on_bad_row) = (opened.name.clone(), self.options.on_bad_row);
+                let max_memory = self.options.max_memory;
+                match text::ColumnReader::open(opened, column, on_bad_row, max_memory)? {
+                    Some(reader) => self.begin(name, Box::new(reader)),
+                    None => continue,
+                }
+                break;
+            }
             let mut stream = opened.body.into_stream();
             let head = stream.peek(4).map_err(|error| ReadError::io(&opened.name, error))?.to_vec();
-            let format = match self.options.format.or_else(|| guess(&input, &head)) {
+            let told = self.options.format.or(self.options.column.as_ref().map(|_| BagFormat::Jsonl));
+            let format = match told.or_else(|| guess(&input, &head)) {
                 Some(format) => format,
                 None => return Err(ReadError::UnknownBag { file: opened.name }),
             };
@@ -234,17 +389,28 @@ impl Bags {
                 }
                 BagFormat::Uci => Box::new(lists::UciReader::open(Lines::new(&name, stream))?),
                 BagFormat::Ldac => Box::new(lists::LdacReader::open(Lines::new(&name, stream))),
-                BagFormat::Jsonl => {
-                    Box::new(json::JsonReader::open(Lines::new(&name, stream), self.options.on_bad_row))
+                BagFormat::Text => Box::new(text::LineReader(Lines::new(&name, stream))),
+                BagFormat::Jsonl => Box::new(json::JsonReader::open(
+                    Lines::new(&name, stream),
+                    self.options.column.clone(),
+                    self.options.on_bad_row,
+                )),
+                BagFormat::Table(format) => {
+                    let detail = format!("the column of a {format} that holds the documents is not named");
+                    return Err(ReadError::bag(&name, None, detail));
                 }
             };
             self.agree(&name, reader.n_words())?;
-            self.log.add_input(name.clone());
-            self.opened += 1;
-            self.reader = Some((name, reader));
+            self.begin(name, reader);
             break;
         }
         Ok(())
+    }
+
+    fn begin(&mut self, name: String, reader: Box<dyn RawReader>) {
+        self.log.add_input(name.clone());
+        self.opened += 1;
+        self.reader = Some((name, reader));
     }
 
     /// The columns of a matrix are the vocabulary, or fit the one that is there.
@@ -266,13 +432,23 @@ impl Bags {
     }
 }
 
+/// Documents whose words are words.
+fn worded(raw: &[(usize, String, Raw)]) -> impl Iterator<Item = &BTreeMap<String, f64>> {
+    raw.iter().filter_map(|(_, _, raw)| match raw {
+        Raw::Words(words) => Some(words),
+        Raw::Numbers(_) | Raw::Text(_) => None,
+    })
+}
+
 /// Ascending entries of the vocabulary, and how many words it does not have.
-fn look_up(raw: Raw, vocabulary: &Vocabulary) -> (Entries, f64) {
+fn look_up(raw: Raw, vocabulary: &Vocabulary, tokenizer: &Tokenizer) -> (Entries, f64) {
     let mut unknown = 0.0;
     let mut entries: Entries = match raw {
         Raw::Numbers(entries) => entries,
+        Raw::Text(text) => return look_up(Raw::Words(tokenizer.count(&text)), vocabulary, tokenizer),
         Raw::Words(words) => words
             .into_iter()
+            .filter(|(word, _)| !tokenizer.common.contains(word))
             .filter_map(|(word, count)| {
                 let number = vocabulary.number(&word).filter(|_| word != UNKNOWN);
                 if number.is_none() {
@@ -308,6 +484,7 @@ fn guess(input: &Input, head: &[u8]) -> Option<BagFormat> {
     match () {
         () if name.starts_with("docword.") || name.ends_with(".uci") => Some(BagFormat::Uci),
         () if name.ends_with(".ldac") || name.ends_with(".lda-c") => Some(BagFormat::Ldac),
+        () if name.ends_with(".txt") => Some(BagFormat::Text),
         () => None,
     }
 }

@@ -10,8 +10,8 @@ use anabranch::infer::TopicSettings;
 use anabranch::posterior::TopicPredictor;
 use anabranch::process::{Bound, Hierarchical};
 use anabranch_io::model::{Model, TopicModel, TopicProvenance};
-use anabranch_io::words::{BagFormat, BagOptions, Bags, UNKNOWN, Vocabulary};
-use anabranch_io::{Input, OnBadRow, ReadError};
+use anabranch_io::words::{BagFormat, BagOptions, Bags, UNKNOWN, Vocabulary, WordChoice};
+use anabranch_io::{Format, Input, OnBadRow, ReadError};
 use proptest::prelude::*;
 
 fn open(bytes: impl Into<Vec<u8>>, format: BagFormat) -> Result<Bags, ReadError> {
@@ -159,6 +159,133 @@ fn later_words_are_unknown_and_counted() {
     assert_eq!(given.tokens(), 1.0);
 }
 
+fn with_column(bytes: impl Into<Vec<u8>>, format: Option<BagFormat>, column: &str) -> BagOptionsAndInput {
+    let vocabulary = Vocabulary::new(["sun", "rain", "wind", "snow"].map(str::to_owned).to_vec()).unwrap();
+    let options = BagOptions {
+        format,
+        vocabulary: Some(vocabulary),
+        column: Some(column.to_owned()),
+        ..BagOptions::default()
+    };
+    (options, Input::Memory(bytes.into()))
+}
+
+type BagOptionsAndInput = (BagOptions, Input);
+
+#[test]
+fn text_gives_the_same_documents_wherever_it_stands() {
+    assert_eq!(read("Rain, snow -- and RAIN!\n\n  \nthe sun\n", BagFormat::Text).unwrap(), expected());
+    // What is no text is part of no word.
+    assert_eq!(read(b"rain\xffrain snow\r\nsun\xc3".as_slice(), BagFormat::Text).unwrap(), expected());
+    let csv = "id,body\n1,\"Rain, snow\nand rain\"\n2,the sun\n";
+    let tsv = "body\tid\nRain snow rain\t7\nThe sun\t8\n";
+    let json = "{\"body\": \"rain snow rain\", \"text\": \"wind\"}\n{\"body\": [\"sun\"]}\n";
+    let cases = [
+        (csv, Some(BagFormat::Table(Format::Csv)), "body"),
+        (csv, None, "2"),
+        (tsv, Some(BagFormat::Table(Format::Tsv)), "body"),
+        (json, Some(BagFormat::Jsonl), "body"),
+        (json, None, "body"),
+    ];
+    for (bytes, format, column) in cases {
+        let (options, input) = with_column(bytes, format, column);
+        let mut bags = Bags::open(&[input], options).unwrap();
+        assert_eq!(bags.next_documents(9).unwrap(), Some(expected()), "{format:?}");
+        assert_eq!(bags.next_documents(9).unwrap(), None);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [("b.txt", "sun"), ("a.txt", "rain snow\nrain"), ("c.md", "wind")] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let (options, _) = with_column("", None, "");
+    let options = BagOptions { column: None, ..options };
+    let mut bags = Bags::open(&[Input::Path(folder.path().to_owned())], options).unwrap();
+    assert_eq!(bags.next_documents(9).unwrap(), Some(expected()));
+}
+
+#[test]
+fn columns_that_hold_no_documents_are_told() {
+    let message = |bytes: &str, column: &str| {
+        let (options, input) = with_column(bytes, None, column);
+        let read = Bags::open(&[input], options).and_then(|mut bags| bags.next_documents(9));
+        read.map(drop).unwrap_err().to_string()
+    };
+    assert!(
+        message("id,body\n1,sun\n2,rain\n", "text").contains("\"text\""),
+        "{}",
+        message("id,body\n1,a\n", "text")
+    );
+    assert!(message("{\"body\": \"sun\"}\n", "text").contains("it has no \"text\""));
+    assert!(message("{\"text\": 7}\n", "text").contains("neither text nor a list of words"));
+    let (options, input) = with_column("id,body\n1,sun\n2\n3,rain\n", None, "body");
+    let options = BagOptions { on_bad_row: OnBadRow::Skip, ..options };
+    let mut bags = Bags::open(&[input], options).unwrap();
+    assert_eq!((bags.next_documents(9).unwrap().unwrap().len(), bags.skipped()), (2, 1));
+}
+
+#[test]
+fn a_minibatch_of_texts_takes_no_more_memory_than_it_may() {
+    let options = BagOptions { format: Some(BagFormat::Text), max_memory: Some(99), ..BagOptions::default() };
+    let read = |n| {
+        Bags::open(&[Input::Memory("ten words!\n".repeat(30).into())], options.clone())
+            .unwrap()
+            .next_documents(n)
+    };
+    assert!(read(9).is_ok());
+    assert!(
+        read(10).unwrap_err().to_string().contains("a minibatch of 10 documents takes more than 99 bytes")
+    );
+}
+
+/// Words that enough later documents have come in behind the others, and a run that reads the same again finds the same.
+#[test]
+fn a_vocabulary_grows_along_the_stream() {
+    let text = "sun rain\nrain sun\nsun hail hail\nhail fog\nfog sun\nmist\nmist\nfog hail\n";
+    let choice = WordChoice { least_documents: Some(2), most_share: 1.0, size: Some(5) };
+    let options = BagOptions { format: Some(BagFormat::Text), choice, ..BagOptions::default() };
+    let open = |options| Bags::open(&[Input::Memory(text.into())], options).unwrap();
+    let mut bags = open(options.clone());
+    let words = bags.words();
+    assert!(words.get().is_none());
+    let first = bags.next_documents(2).unwrap().unwrap();
+    assert_eq!(
+        (first.n_words(), bags.vocabulary().unwrap().words().join(" ")),
+        (3, "rain sun <unk>".to_owned())
+    );
+    // Hail becomes known with the second of its documents, and the first of them has it already.
+    let second = bags.next_documents(2).unwrap().unwrap();
+    assert_eq!((second.n_words(), second.entries(0).collect::<Vec<_>>()), (4, vec![(1, 1.0), (3, 2.0)]));
+    assert_eq!(second.entries(1).collect::<Vec<_>>(), [(2, 1.0), (3, 1.0)]);
+    let rest = bags.next_documents(9).unwrap().unwrap();
+    assert_eq!(bags.vocabulary().unwrap().words().join(" "), "rain sun <unk> hail fog");
+    assert_eq!((rest.n_words(), rest.tokens(), bags.unknown_words()), (5, 6.0, 3.0));
+    let (known, tokenizer) = words.get().unwrap();
+    assert_eq!(&known, bags.vocabulary().unwrap());
+    // The same again, up to where the earlier run was; and other documents under its name.
+    let again = BagOptions { found_before: Some((known.clone(), tokenizer.clone())), ..options.clone() };
+    let mut bags = open(again.clone());
+    assert_eq!(bags.words().get().unwrap().0, known);
+    assert_eq!(bags.next_documents(2).unwrap().unwrap(), first);
+    assert_eq!(bags.next_documents(2).unwrap().unwrap(), second);
+    let mut other = Bags::open(&[Input::Memory("sun snow\nsnow sun\n".into())], again).unwrap();
+    assert!(other.next_documents(2).unwrap_err().to_string().contains("not those that the checkpoint"));
+}
+
+#[test]
+fn phrases_and_common_words_of_the_first_documents_hold_for_all() {
+    let text = "said prime minister won\nsaid prime minister lost\nsaid the prime minister\nsaid prime minister\nhe prime minister\n";
+    let choice = WordChoice { most_share: 0.7, ..WordChoice::default() };
+    let options =
+        BagOptions { format: Some(BagFormat::Text), choice, phrases: true, ..BagOptions::default() };
+    let mut bags = Bags::open(&[Input::Memory(format!("{text}{text}").into())], options).unwrap();
+    bags.next_documents(5).unwrap().unwrap();
+    assert_eq!(bags.vocabulary().unwrap().words(), ["lost", "won", UNKNOWN]);
+    let (_, tokenizer) = bags.words().get().unwrap();
+    assert_eq!(tokenizer.common.iter().map(String::as_str).collect::<Vec<_>>(), ["prime_minister", "said"]);
+    // Left out is not unknown.
+    assert_eq!((bags.next_documents(9).unwrap().unwrap().tokens(), bags.unknown_words()), (2.0, 0.0));
+}
+
 #[test]
 fn matrices_that_do_not_fit_are_refused() {
     for (indptr, indices, shape) in [
@@ -246,7 +373,8 @@ proptest! {
         let at = place.index(changed.len());
         changed[at] = value;
         for input in [bytes, text.into_bytes(), changed] {
-            for format in [BagFormat::Uci, BagFormat::Ldac, BagFormat::Npz, BagFormat::Jsonl] {
+            let formats = [BagFormat::Uci, BagFormat::Ldac, BagFormat::Npz, BagFormat::Jsonl, BagFormat::Text];
+            for format in formats {
                 if let Ok(mut bags) = open(input.clone(), format) {
                     while let Ok(Some(_)) = bags.next_documents(3) {}
                 }

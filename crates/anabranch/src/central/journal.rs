@@ -42,7 +42,8 @@ pub enum Entry<F, P> {
         /// At least two; shares add up to 1 and offsets to 0, so that no datum is lost or counted twice.
         parts: Vec<Part>,
     },
-    /// The prior or the process's parameters were estimated anew. Evidence never contains them, so it stays.
+    /// The prior or the process's parameters were estimated anew, or the family has more features from now on. Evidence never
+    /// contains them, so it stays; void where the family has fewer features than before.
     Prior {
         /// The family with its new prior.
         family: F,
@@ -294,10 +295,7 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
             Entry::Timed { clock, absorb } => self.absorb(absorb, Some(*clock)),
             Entry::Retire { id, into } => self.retire(*id, *into),
             Entry::Split { id, parts } => self.split(*id, parts),
-            Entry::Prior { family, process } => {
-                self.change_prior(family.clone(), process.clone());
-                Ok(())
-            }
+            Entry::Prior { family, process } => self.change_prior(family.clone(), process.clone()),
             Entry::SetAside => {
                 self.set_aside();
                 Ok(())
@@ -331,8 +329,9 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
                     let id = ComponentId(self.next_id);
                     self.next_id += 1;
                     self.last_birth = version;
-                    let component = Component::new(id, version, evidence.clone().into_owned());
-                    self.posterior.components.push(Arc::new(component));
+                    let mut evidence = evidence.clone().into_owned();
+                    evidence.widen(self.posterior.family.n_features());
+                    self.posterior.components.push(Arc::new(Component::new(id, version, evidence)));
                 }
             }
         }
@@ -377,11 +376,7 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         if entry.familiarity.as_ref().is_some_and(|told| !told.is_possible()) {
             return Err(Void::Improper);
         }
-        let expected = self.posterior.family.n_features();
-        let evidence = entry.existing.iter().map(|(_, e)| e).chain(entry.new.iter().map(|(_, e)| e));
-        if let Some(odd) = evidence.map(|e| e.stats.len()).find(|found| *found != expected) {
-            return Err(Void::Features { expected, found: odd });
-        }
+        self.check_features(entry.existing.iter().map(|(_, e)| e).chain(entry.new.iter().map(|(_, e)| e)))?;
         let mut targets = BTreeSet::new();
         for (target, _) in &entry.new {
             match target {
@@ -396,6 +391,18 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         });
         match named.chain(matched).find(|id| self.living(*id).is_none() && !self.has_faded(*id)) {
             Some(id) => Err(Void::UnknownComponent(id)),
+            None => Ok(()),
+        }
+    }
+
+    /// Evidence is as long as the family's features, or older than the last of them where they become more.
+    fn check_features<'a>(&self, mut evidence: impl Iterator<Item = &'a Evidence>) -> Result<(), Void> {
+        let family = &self.posterior.family;
+        let expected = family.n_features();
+        let grows = || family.widened(expected + 1).is_some();
+        let fits = |found: usize| found == expected || (0 < found && found < expected && grows());
+        match evidence.find(|e| !fits(e.stats.len())) {
+            Some(odd) => Err(Void::Features { expected, found: odd.stats.len() }),
             None => Ok(()),
         }
     }
@@ -416,7 +423,9 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         debug_assert!(self.has_faded(id), "check() has found every component");
         let version = self.posterior.version + 1;
         let at = self.posterior.components.partition_point(|component| component.id() < id);
-        self.posterior.components.insert(at, Arc::new(Component::new(id, version, evidence.clone())));
+        let component =
+            Component::new(id, version, evidence.clone()).widened(self.posterior.family.n_features());
+        self.posterior.components.insert(at, Arc::new(component));
         self.last_birth = version;
     }
 
@@ -487,14 +496,19 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         Ok(())
     }
 
-    fn change_prior(&mut self, family: F, process: P) {
-        for component in &mut self.posterior.components {
-            *component = Arc::new(component.under_new_prior());
+    fn change_prior(&mut self, family: F, process: P) -> Result<(), Void> {
+        let (expected, found) = (self.posterior.family.n_features(), family.n_features());
+        if found < expected {
+            return Err(Void::Features { expected, found });
         }
-        self.posterior.nothing = Arc::new(self.posterior.nothing.under_new_prior());
+        for component in &mut self.posterior.components {
+            *component = Arc::new(component.widened(found));
+        }
+        self.posterior.nothing = Arc::new(self.posterior.nothing.widened(found));
         self.posterior.family = Arc::new(family);
         self.posterior.process = process;
         self.posterior.version += 1;
+        Ok(())
     }
 
     fn set_aside(&mut self) {
@@ -525,10 +539,7 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         if aside == 0.0 || (aside - mass).abs() > ROUNDING * aside {
             return Err(Void::NotAside { aside, found: mass });
         }
-        let expected = self.posterior.family.n_features();
-        if let Some((_, odd)) = evidence.iter().find(|(_, e)| e.stats.len() != expected) {
-            return Err(Void::Features { expected, found: odd.stats.len() });
-        }
+        self.check_features(evidence.iter().map(|(_, evidence)| evidence))?;
         if let Some((id, _)) = evidence.iter().find(|(id, _)| self.living(*id).is_none()) {
             return Err(Void::UnknownComponent(*id));
         }

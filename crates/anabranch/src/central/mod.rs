@@ -14,6 +14,7 @@ mod merge;
 mod rounds;
 mod section;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -212,9 +213,30 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
 
     /// Appends one entry and shows the result to readers; a void entry changes nothing.
     pub fn append(&self, entry: &Entry<F, P>) -> Result<(), Void> {
+        self.enter(|_| Some(Cow::Borrowed(entry)))
+    }
+
+    /// Makes room for features that nobody has seen, where the family lets a stream bring them.
+    fn widen(&self, n_features: usize) -> Result<(), Void> {
+        if self.snapshot().family().n_features() >= n_features {
+            return Ok(());
+        }
+        self.enter(|now| {
+            let family = now.family().widened(n_features)?;
+            Some(Cow::Owned(Entry::Prior { family, process: now.process().clone() }))
+        })
+    }
+
+    /// Appends the entry that follows from the posterior as it is, if any.
+    fn enter<'e>(
+        &self,
+        entry: impl FnOnce(&Posterior<F, P>) -> Option<Cow<'e, Entry<F, P>>>,
+    ) -> Result<(), Void> {
         let asked = Instant::now();
         let mut fold = self.fold.lock().expect("no holder of this lock panics");
         let entered = Instant::now();
+        let Some(entry) = entry(fold.posterior()) else { return Ok(()) };
+        let entry = &*entry;
         let before =
             self.changes.as_ref().map(|changes| (changes, self.snapshot.load_full(), fold.next_id()));
         let old = fold.apply(entry).map(|()| {
@@ -344,11 +366,14 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
         identification: Identification,
         clock: Option<f64>,
     ) -> Result<Absorbed, Void> {
-        let Increment { base, mass, familiarity, existing, new } = increment;
+        let Increment { base, mass, familiarity, existing, mut new } = increment;
+        let told = existing.iter().map(|(_, evidence)| evidence).chain(&new);
+        self.widen(told.map(|evidence| evidence.stats.len()).max().unwrap_or(0))?;
         let mut outcome = Absorbed::default();
         let mut entry = Absorb { batch, base, pass: 0, mass, familiarity, existing, new: Vec::new() };
         loop {
             let current = self.snapshot();
+            new.iter_mut().for_each(|evidence| evidence.widen(current.family().n_features()));
             let found = identify::correspond(&current, base, mass, &new, identification);
             outcome.matchings += u64::from(found.solved);
             entry.base = current.version();

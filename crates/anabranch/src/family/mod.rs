@@ -154,6 +154,12 @@ pub trait Conjugate: Clone + std::fmt::Debug + Send + Sync + 'static {
     /// Length of `T(x)`.
     fn n_features(&self) -> usize;
 
+    /// The same family over more features, where a stream may bring features that nobody has seen: what was learned before
+    /// has none of them. `None` where there are no more, or features are fixed.
+    fn widened(&self, _n_features: usize) -> Option<Self> {
+        None
+    }
+
     /// False for statistics that no data have and that would make a posterior improper (PROPER). What a file says passes
     /// through here before anything is computed from it.
     fn admits(&self, stats: &[f64]) -> bool {

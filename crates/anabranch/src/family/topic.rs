@@ -87,6 +87,16 @@ impl Topic {
         Self { eta: eta.clamp(*ETA.start(), *ETA.end()), ..self }
     }
 
+    /// The same over at least so many words, each with the same pseudo-count.
+    pub(crate) fn over(self, n_words: usize) -> Self {
+        Self { n_words: self.n_words.max(n_words), ..self }
+    }
+
+    /// How often a word is in these sums, which may be older than the word.
+    pub(crate) fn count(stats: &[f64], word: u32) -> f64 {
+        stats.get(1 + word as usize).copied().unwrap_or(0.0)
+    }
+
     /// The expected probability of a word under a topic with these sums.
     pub fn probability(&self, stats: &[f64], word: u32) -> f64 {
         (stats[1 + word as usize] + self.eta) / (stats[0] + self.eta * self.n_words as f64)
@@ -96,6 +106,10 @@ impl Topic {
 impl Conjugate for Topic {
     fn n_features(&self) -> usize {
         self.n_words + 1
+    }
+
+    fn widened(&self, n_features: usize) -> Option<Self> {
+        (n_features > self.n_features()).then(|| Self::new(n_features - 1, self.eta).ok()).flatten()
     }
 
     fn admits(&self, stats: &[f64]) -> bool {
@@ -154,6 +168,19 @@ mod tests {
             let slope = (step(1e-5) - step(-1e-5)) / 2e-5;
             assert!((slope - phi[ix]).abs() < 1e-8, "{ix}: {slope} {}", phi[ix]);
         }
+    }
+
+    /// A word that comes late has the pseudo-count of every word, and takes its share from all the others.
+    #[test]
+    fn more_words_are_a_topic_that_has_never_had_them() {
+        let narrow = Topic::new(2, 0.3).unwrap();
+        let wide = narrow.widened(5).unwrap();
+        assert_eq!((wide.n_words(), wide.eta()), (4, 0.3));
+        assert!(narrow.widened(3).is_none() && narrow.widened(1 << 40).is_none());
+        let probabilities: Vec<f64> =
+            (0..4).map(|word| wide.probability(&[4.0, 1.0, 3.0, 0.0, 0.0], word)).collect();
+        let expected = [1.3 / 5.2, 3.3 / 5.2, 0.3 / 5.2, 0.3 / 5.2];
+        assert!(probabilities.iter().zip(expected).all(|(p, e)| (p - e).abs() < 1e-12), "{probabilities:?}");
     }
 
     #[test]

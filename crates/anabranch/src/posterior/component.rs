@@ -27,11 +27,19 @@ impl Evidence {
 
     /// Adds the evidence of other data (paper eq. centralupdate and stupdate).
     pub fn absorb(&mut self, other: &Evidence) {
-        debug_assert_eq!(self.stats.len(), other.stats.len());
+        debug_assert!(
+            self.stats.len() >= other.stats.len(),
+            "features that others bring are made room for first"
+        );
         for (mine, theirs) in self.stats.iter_mut().zip(&other.stats) {
             *mine += theirs;
         }
         self.labels += other.labels;
+    }
+
+    /// The same evidence over at least so many features, of which it has nothing.
+    pub(crate) fn widen(&mut self, n_features: usize) {
+        self.stats.resize(n_features.max(self.stats.len()), 0.0);
     }
 
     /// The evidence of `share` times the data.
@@ -287,6 +295,16 @@ impl Component {
             }
             None => Self::new(id, born, of(&self.lasting)),
         }
+    }
+
+    /// The same component over so many features.
+    pub(crate) fn widened(&self, n_features: usize) -> Self {
+        let mut wider = self.under_new_prior();
+        wider.lasting.widen(n_features);
+        if let Some(passing) = &mut wider.passing {
+            Arc::make_mut(&mut passing.evidence).widen(n_features);
+        }
+        wider
     }
 
     /// The same evidence under another prior: derived quantities are forgotten.

@@ -86,13 +86,14 @@ impl<'a> Ascent<'a> {
                 posterior.process().existing_mass(&posterior.components()[*ix].evidence().labels) > 0.0
             })
             .collect();
-        let (k, family) = (living.len(), posterior.family());
+        // The documents may have words that came after the posterior.
+        let (k, family) = (living.len(), posterior.family().over(corpus.n_words));
         let evidence: Vec<&Evidence> =
             living.iter().map(|ix| posterior.components()[*ix].evidence()).collect();
         // Word after word: neighbours of a word in each topic's list are at hand when their turn comes.
         let mut before = Vec::with_capacity(corpus.words.len() * k);
         for word in &corpus.words {
-            before.extend(evidence.iter().map(|evidence| family.eta() + evidence.stats[1 + *word as usize]));
+            before.extend(evidence.iter().map(|e| family.eta() + Topic::count(&e.stats, *word)));
         }
         let columns = living.iter().zip(&evidence).map(|(ix, evidence)| Column {
             known: Some(*ix),
@@ -102,7 +103,7 @@ impl<'a> Ascent<'a> {
         let columns = columns.collect();
         let mut ascent = Self {
             posterior,
-            family: *family,
+            family,
             process: *posterior.process(),
             corpus,
             documents: Vec::new(),
@@ -460,7 +461,7 @@ impl<'a> Ascent<'a> {
 
     /// What the minibatch taught, from one more look at its words with the topics as they are now.
     pub(super) fn export(&mut self, least: f64) -> Increment {
-        let (k, family) = (self.columns.len(), self.posterior.family());
+        let (k, n_words) = (self.columns.len(), self.family.n_words());
         let mut evidence: Vec<Option<Evidence>> = vec![None; k];
         let topics = View { theta: &self.theta, weights: &self.weights };
         let mut mass = 0.0;
@@ -480,8 +481,7 @@ impl<'a> Ascent<'a> {
                 |place, number, count, zeta| {
                     let topic = places[place] as usize;
                     let word = self.corpus.words[number as usize] as usize;
-                    let evidence =
-                        evidence[topic].get_or_insert_with(|| Evidence::empty(family.n_words() + 1));
+                    let evidence = evidence[topic].get_or_insert_with(|| Evidence::empty(n_words + 1));
                     evidence.stats[0] += count * zeta;
                     evidence.stats[1 + word] += count * zeta;
                     if zeta > 0.0 {

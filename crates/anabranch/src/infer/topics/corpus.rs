@@ -6,6 +6,8 @@ use crate::documents::Documents;
 pub(super) struct Corpus {
     /// The word of the vocabulary that each number stands for, ascending.
     pub(super) words: Vec<u32>,
+    /// Words of the vocabulary.
+    pub(super) n_words: usize,
     starts: Vec<usize>,
     numbers: Vec<u32>,
     counts: Vec<f64>,
@@ -31,7 +33,7 @@ impl Corpus {
             Some(*end)
         }));
         let counts = (0..documents.len()).flat_map(|ix| documents.counts(ix).iter().copied()).collect();
-        Self { words, starts, numbers, counts }
+        Self { words, n_words: documents.n_words(), starts, numbers, counts }
     }
 
     /// The number of a word.

@@ -218,13 +218,13 @@ impl TopicSettings {
     /// Documents whose known topics explain them hardly better than the frequencies of all words do.
     fn novel(&self, ascent: &Ascent<'_>) -> Vec<usize> {
         let posterior = ascent.posterior;
-        let (family, corpus) = (posterior.family(), ascent.corpus);
+        let (family, corpus) = (&ascent.family, ascent.corpus);
         let total = posterior.mass() + family.eta() * family.n_words() as f64;
         let ln_frequency: Vec<f64> = corpus
             .words
             .iter()
             .map(|word| {
-                let all = posterior.components().iter().map(|c| c.evidence().stats[1 + *word as usize]);
+                let all = posterior.components().iter().map(|c| Topic::count(&c.evidence().stats, *word));
                 ((all.sum::<f64>() + family.eta()) / total).ln()
             })
             .collect();
@@ -240,7 +240,15 @@ impl TopicSettings {
         let tables: f64 = posterior.components().iter().map(|c| c.expected_count()).sum();
         let crowded = tables > CROWDED * (ascent.columns.len() as f64).powf(1.5);
         let novelty = if crowded { self.novelty.max(CROWDED_NOVELTY) } else { self.novelty };
-        telling.into_iter().filter(|(_, gain)| *gain < novelty * usual).map(|(ix, _)| ix).collect()
+        // Words that came after the posterior are explained by no topic: what the others gain is as much less.
+        let late = corpus.words.partition_point(|word| (*word as usize) < posterior.family().n_words());
+        let share_late = |ix: usize| {
+            let (words, counts) = corpus.document(ix);
+            let first = words.partition_point(|word| (*word as usize) < late);
+            counts[first..].iter().sum::<f64>() / corpus.tokens(ix)
+        };
+        let is_novel = |ix: usize, gain: f64| gain < novelty * usual || share_late(ix) > 1.0 - novelty;
+        telling.into_iter().filter(|(ix, gain)| is_novel(*ix, *gain)).map(|(ix, _)| ix).collect()
     }
 }
 

@@ -1,0 +1,137 @@
+//! How documents are opened: formats, text and its words, and the vocabulary.
+
+use anabranch_io::model::{TextProvenance, TopicModel};
+use anabranch_io::words::{
+    BagFormat, BagOptions, Bags, StopWords, Tokenizer, Vocabulary, WordChoice, read_vocabulary,
+};
+use anabranch_io::{Format, Input};
+
+use crate::args::{BadRow, ENGLISH, InputFormat, ReadArgs, TopicArgs};
+use crate::failure::Failure;
+use crate::stop;
+
+/// Words that a vocabulary of texts may grow to, unless told.
+const TEXT_WORDS: usize = 20_000;
+
+/// Which words documents are read with.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lexicon {
+    /// The words; otherwise they are found in the documents.
+    vocabulary: Option<Vocabulary>,
+    found_before: Option<(Vocabulary, Tokenizer)>,
+    pub(super) text: TextProvenance,
+}
+
+impl Lexicon {
+    /// What the flags say.
+    pub(super) fn of_flags(inputs: &[String], read: &ReadArgs, args: &TopicArgs) -> Result<Self, Failure> {
+        let vocabulary = args.vocabulary.as_deref().map(read_vocabulary).transpose()?;
+        let stop_words = match args.stop_words.as_str() {
+            "none" => StopWords::None,
+            ENGLISH => StopWords::English,
+            file => {
+                let words = read_vocabulary(file.as_ref())?;
+                StopWords::Words(words.words().iter().map(|word| word.to_lowercase()).collect())
+            }
+        };
+        let given = args.vocabulary_size.map(|size| size as usize);
+        let grows = vocabulary.is_none() && is_text(inputs, read);
+        let text = TextProvenance {
+            tokenizer: Tokenizer {
+                stop_words,
+                least_length: args.min_length as usize,
+                ..Tokenizer::default()
+            },
+            choice: WordChoice {
+                least_documents: args.min_documents.map(u64::from),
+                most_share: args.max_documents.unwrap_or(1.0),
+                size: given.or(grows.then_some(TEXT_WORDS)),
+            },
+            phrases: args.phrases,
+        };
+        Ok(Self { vocabulary, found_before: None, text })
+    }
+
+    /// What a model says, once all words are known.
+    pub(super) fn of_model(model: &TopicModel) -> Self {
+        let text = model.provenance.text.clone().unwrap_or_default();
+        Self::known(model.vocabulary.clone(), text)
+    }
+
+    /// These words, and no others.
+    pub(super) fn known(vocabulary: Vocabulary, text: TextProvenance) -> Self {
+        Self { vocabulary: Some(vocabulary), found_before: None, text }
+    }
+
+    /// The words of a run that goes on: those of its checkpoint, or the way there where they grow.
+    pub(super) fn resumed(self, model: &TopicModel) -> Self {
+        if self.text.choice.size.is_none() || model.fold.posterior().pass() > 0 {
+            return Self::of_model(model);
+        }
+        let before = Self::of_model(model);
+        Self { found_before: Some((model.vocabulary.clone(), before.text.tokenizer)), ..self }
+    }
+}
+
+/// Whether the words of the input are not counted yet, as far as names and flags tell.
+fn is_text(inputs: &[String], read: &ReadArgs) -> bool {
+    let named = |input: &String| {
+        let name = input.to_ascii_lowercase();
+        [".txt", ".txt.gz", ".txt.zst"].iter().any(|end| name.ends_with(end))
+            || std::path::Path::new(input).is_dir()
+    };
+    match read.format {
+        Some(InputFormat::Txt) => true,
+        _ if read.text.is_some() => true,
+        None => inputs.iter().all(named),
+        Some(_) => false,
+    }
+}
+
+/// Opens documents as the flags say.
+pub(super) fn bags(inputs: &[String], read: &ReadArgs, lexicon: Lexicon) -> Result<Bags, Failure> {
+    let column = &read.text;
+    let format = match read.format {
+        None => None,
+        Some(InputFormat::Npz) => Some(BagFormat::Npz),
+        Some(InputFormat::Uci) => Some(BagFormat::Uci),
+        Some(InputFormat::Ldac) => Some(BagFormat::Ldac),
+        Some(InputFormat::Txt) => Some(BagFormat::Text),
+        Some(InputFormat::Jsonl) => Some(BagFormat::Jsonl),
+        Some(InputFormat::Csv) if column.is_some() => Some(BagFormat::Table(Format::Csv)),
+        Some(InputFormat::Tsv) if column.is_some() => Some(BagFormat::Table(Format::Tsv)),
+        Some(InputFormat::Parquet) if column.is_some() => Some(BagFormat::Table(Format::Parquet)),
+        Some(InputFormat::Arrow) if column.is_some() => Some(BagFormat::Table(Format::Arrow)),
+        Some(other) => {
+            return Err(Failure::input(
+                format!("--format {other:?} holds rows, not documents").to_lowercase(),
+            )
+            .with_hint("name the column that holds the documents with --text; documents are read from txt, uci, ldac, npz and jsonl too"));
+        }
+    };
+    let whole = [InputFormat::Npz, InputFormat::Uci, InputFormat::Ldac, InputFormat::Txt];
+    if let (Some(format), Some(_)) = (read.format.filter(|format| whole.contains(format)), column) {
+        return Err(Failure::input(
+            format!("--text names a column; --format {format:?} has none").to_lowercase(),
+        ));
+    }
+    let on_bad_row = match read.on_bad_row {
+        BadRow::Fail => anabranch_io::OnBadRow::Fail,
+        BadRow::Skip => anabranch_io::OnBadRow::Skip,
+    };
+    let inputs: Vec<Input> = inputs.iter().map(|argument| Input::from_argument(argument)).collect();
+    let TextProvenance { tokenizer, choice, phrases } = lexicon.text;
+    let options = BagOptions {
+        format,
+        vocabulary: lexicon.vocabulary,
+        choice,
+        found_before: lexicon.found_before,
+        tokenizer,
+        phrases,
+        column: column.clone(),
+        on_bad_row,
+        interrupted: Some(stop::asked as fn() -> bool),
+        max_memory: Some(read.max_memory),
+    };
+    Ok(Bags::open(&inputs, options)?)
+}
