@@ -63,6 +63,7 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
         begun: None,
         max_components: None,
         half_life: None,
+        time: None,
         events: None,
         first_after: None,
         out_every: None,

@@ -189,13 +189,8 @@ impl DomainFilter {
         }
         self.skipped += bad.len() as u64;
         let mut bad = bad.into_iter().peekable();
-        let mut kept = Vec::with_capacity(batch.values().len());
-        for (row_ix, row) in batch.rows().enumerate() {
-            if bad.next_if_eq(&row_ix).is_none() {
-                kept.extend_from_slice(row);
-            }
-        }
-        Batch::with_missing(batch.dimensions(), kept).map_err(Failure::input)
+        let good: Vec<usize> = (0..batch.n_rows()).filter(|row| bad.next_if_eq(row).is_none()).collect();
+        Ok(batch.select(&good))
     }
 }
 
@@ -210,6 +205,33 @@ pub struct Minibatches {
     sample: Option<RowSample>,
     /// The first minibatch, when it was read ahead to look at the data and has still to be learned from.
     ahead: Option<Batch>,
+    fading: Option<Fading>,
+    /// Columns that have had a value.
+    known: Vec<bool>,
+}
+
+/// How rows fade with the seconds, and what the last minibatch made of it.
+#[derive(Clone, Copy, Debug)]
+struct Fading {
+    half_life: f64,
+    clock: f64,
+    faded: f64,
+}
+
+/// Rows that count less do not count.
+const LEAST_WEIGHT: f64 = 1e-15;
+
+impl Fading {
+    /// Rows of these times count by how much older they are than the newest of them; without times, all are of this moment.
+    fn weigh(&mut self, batch: Batch, times: &[f64]) -> Result<Batch, Failure> {
+        self.clock = times.iter().copied().reduce(f64::max).unwrap_or_else(anabranch_io::time::now);
+        if times.iter().all(|time| *time == self.clock) {
+            return Ok(batch);
+        }
+        let weight = |time: &f64| ((time - self.clock) / self.half_life).exp2();
+        let weights = times.iter().map(weight).map(|w| if w < LEAST_WEIGHT { 0.0 } else { w }).collect();
+        batch.with_weights(weights).map_err(Failure::input)
+    }
 }
 
 impl Minibatches {
@@ -223,7 +245,24 @@ impl Minibatches {
         let log = source.log();
         let cut = Cut { start: 0, first: batch_size as u64, size: batch_size as u64 };
         log.cut(cut);
-        Self { source, filter, log, cut, next: 0, absorbed: BatchSet::default(), sample, ahead: None }
+        let known = vec![false; source.schema().dimensions()];
+        Self {
+            known,
+            source,
+            filter,
+            log,
+            cut,
+            next: 0,
+            absorbed: BatchSet::default(),
+            sample,
+            ahead: None,
+            fading: None,
+        }
+    }
+
+    /// Rows fade with this half-life in seconds.
+    pub fn fade(&mut self, half_life: f64) {
+        self.fading = Some(Fading { half_life, clock: 0.0, faded: 0.0 });
     }
 
     /// What is read of which input.
@@ -341,6 +380,7 @@ impl Minibatches {
             self.next = last.0 + 1;
         }
         self.absorbed = absorbed;
+        self.known.fill(true);
         Ok(())
     }
 
@@ -358,6 +398,7 @@ impl Minibatches {
             passed += batch.n_rows() as u64;
             self.filter.filter(batch)?;
         }
+        self.source.take_times();
         Ok(passed)
     }
 
@@ -374,6 +415,11 @@ impl Minibatches {
     /// Rows left out by the reader and by the family's domain.
     pub fn skipped_rows(&self) -> u64 {
         self.source.skipped_rows() + self.filter.skipped()
+    }
+
+    /// Columns without a value in any row so far; none where nobody has looked at all rows.
+    pub fn empty_columns(&self) -> Vec<usize> {
+        (0..self.known.len()).filter(|column| !self.known[*column]).collect()
     }
 
     /// Missing values of the rows that were read.
@@ -403,7 +449,11 @@ impl BatchSource for Minibatches {
                 Some(batch) => Some(batch),
                 None => self.source.next_batch(self.log.size(id) as usize)?,
             };
-            let Some(batch) = batch else { return Ok(None) };
+            let Some(mut batch) = batch else { return Ok(None) };
+            let times = self.source.take_times();
+            if let Some(fading) = &mut self.fading {
+                batch = fading.weigh(batch, &times)?;
+            }
             self.next += 1;
             if !self.absorbed.contains(id) {
                 let rows = batch.n_rows() as u64;
@@ -421,8 +471,25 @@ impl BatchSource for Minibatches {
             if let Some(sample) = &mut self.sample {
                 sample.add(&batch, before + 1);
             }
+            for row in batch.rows() {
+                if !self.known.contains(&false) {
+                    break;
+                }
+                self.known.iter_mut().zip(row).for_each(|(known, value)| *known |= !value.is_nan());
+            }
+            if let Some(fading) = &mut self.fading {
+                fading.faded = (batch.n_rows() as f64 - batch.mass()).max(0.0);
+            }
             return Ok(Some((id, batch)));
         }
+    }
+
+    fn clock(&self) -> Option<f64> {
+        self.fading.map(|fading| fading.clock)
+    }
+
+    fn faded(&self) -> f64 {
+        self.fading.map_or(0.0, |fading| fading.faded)
     }
 }
 

@@ -152,7 +152,7 @@ const TABLE: &[Rule] = &[
         ..ENGINE
     },
     Rule {
-        flags: &["half_life"],
+        flags: &["half_life", "time"],
         models: MIXTURES,
         algorithms: &[Sda],
         places: HERE,

@@ -53,6 +53,22 @@ pub enum BadCell {
         /// The cell as written, shortened.
         value: String,
     },
+    /// The cell does not say when the row was.
+    #[error("{column}: {value:?} is not a time")]
+    NotATime {
+        /// The column.
+        column: ColumnRef,
+        /// The cell as written, shortened.
+        value: String,
+    },
+    /// The row was later than now.
+    #[error("{column}: {value:?} is in the future")]
+    Future {
+        /// The column.
+        column: ColumnRef,
+        /// The cell as written, shortened.
+        value: String,
+    },
     /// The row has more or fewer cells than the first.
     #[error("has {found} columns, expected {expected}")]
     Ragged {
@@ -458,6 +474,12 @@ fn bad_row_hint(problem: &BadCell) -> &'static str {
         BadCell::Missing { .. } => {
             "skip such rows with --on-bad-row skip, or repair the file; mixtures learn from the other values of such rows \
              with --missing model"
+        }
+        BadCell::NotATime { .. } => {
+            "times are numbers of seconds or timestamps such as 2024-05-01T12:30:05Z; skip such rows with --on-bad-row skip"
+        }
+        BadCell::Future { .. } => {
+            "everything else would have faded by then; numbers are seconds, not milliseconds; skip such rows with --on-bad-row skip"
         }
         _ => "skip such rows with --on-bad-row skip, or repair the file",
     }

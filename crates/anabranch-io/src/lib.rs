@@ -40,6 +40,7 @@ mod seen;
 mod select;
 mod source;
 pub mod table;
+pub mod time;
 pub mod vector;
 pub mod wire;
 pub mod words;

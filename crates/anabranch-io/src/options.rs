@@ -154,6 +154,8 @@ pub struct ReadOptions {
     pub categorical: Vec<String>,
     /// The schema of a fitted model: its columns in its order, its categories.
     pub expect: Option<Schema>,
+    /// The column that says when a row was, by name or 1-based position: seconds or timestamps. It is none of the others.
+    pub time: Option<String>,
     /// Rows that go out again: which cells are passed through. Bad rows are then told in their place, and what is there is handed
     /// out when standard input pauses.
     pub passage: Option<Keep>,

@@ -9,6 +9,7 @@ use crate::error::{BadCell, ColumnRef, ReadError};
 use crate::kept::{Cells, KeptColumn};
 use crate::options::{OnBadRow, OnMissing};
 use crate::schema::{MAX_CATEGORIES, Schema};
+use crate::time;
 
 /// Longest piece of a cell that a message repeats, in characters.
 const SHOWN_CHARACTERS: usize = 40;
@@ -20,6 +21,8 @@ pub(crate) enum Flaw {
     NotFinite,
     NotANumber,
     TooManyCategories,
+    NotATime,
+    Future,
 }
 
 /// Where a row is, for messages.
@@ -63,6 +66,31 @@ pub(crate) struct Sink {
     unfinished_missing: u64,
     first_flaw: Option<String>,
     passage: Option<Passage>,
+    times: Option<Times>,
+}
+
+/// When the rows were. The cell that says so comes behind all others.
+#[derive(Debug, Default)]
+struct Times {
+    /// Of the finished rows, and of the unfinished one.
+    of_rows: Vec<f64>,
+    unfinished: f64,
+    /// Later than this nothing was, as far as anybody has asked.
+    latest: f64,
+}
+
+/// Clocks may differ by so many seconds.
+const CLOCKS_DIFFER: f64 = 86_400.0;
+
+impl Times {
+    fn put(&mut self, seconds: Option<f64>) -> Result<(), Flaw> {
+        let seconds = seconds.filter(|seconds| seconds.is_finite()).ok_or(Flaw::NotATime)?;
+        if seconds > self.latest {
+            self.latest = time::now() + CLOCKS_DIFFER;
+        }
+        self.unfinished = seconds;
+        if seconds > self.latest { Err(Flaw::Future) } else { Ok(()) }
+    }
 }
 
 /// What is kept of rows that go out again. Their cells come first: the first slots are theirs.
@@ -103,12 +131,29 @@ impl Sink {
             unfinished_missing: 0,
             first_flaw: None,
             passage: None,
+            times: None,
         }
     }
 
     /// Does this with missing values.
     pub(crate) fn on_missing(self, on_missing: OnMissing) -> Self {
         Self { on_missing, ..self }
+    }
+
+    /// Looks at when rows were, which the last slot says.
+    pub(crate) fn timed(self) -> Self {
+        Self { times: Some(Times::default()), ..self }
+    }
+
+    /// When the rows were that have been taken since the last time.
+    pub(crate) fn take_times(&mut self) -> Vec<f64> {
+        self.times.as_mut().map(|times| std::mem::take(&mut times.of_rows)).unwrap_or_default()
+    }
+
+    /// The times of rows, if this slot says them.
+    #[inline]
+    fn time_slot(&mut self, slot: usize) -> Option<&mut Times> {
+        if slot == self.codes.len() { self.times.as_mut() } else { None }
     }
 
     /// Whether missing values stay in their rows.
@@ -170,6 +215,9 @@ impl Sink {
 
     /// A cell that is missing.
     pub(crate) fn missing(&mut self, slot: usize) -> Result<(), Flaw> {
+        if let Some(times) = self.time_slot(slot) {
+            return times.put(None);
+        }
         match self.slot(slot) {
             Ok(_) => self.put_missing(),
             Err(cells) => {
@@ -222,7 +270,7 @@ impl Sink {
     /// Whether the cells of a slot are labels, or kept as if they were.
     pub(crate) fn is_categorical(&self, slot: usize) -> bool {
         let kept = self.kept_columns().len();
-        slot < kept || self.codes[slot - kept].is_some()
+        slot < kept || self.codes.get(slot - kept).is_some_and(Option::is_some)
     }
 
     /// Makes room for `rows` more rows, within reason: a caller may ask for all there are.
@@ -242,11 +290,15 @@ impl Sink {
         self.rows = 0;
         self.values.clear();
         self.take_kept();
+        self.take_times();
     }
 
     /// A cell that is text in the file.
     #[inline]
     pub(crate) fn text(&mut self, slot: usize, cell: &[u8]) -> Result<(), Flaw> {
+        if let Some(times) = self.time_slot(slot) {
+            return times.put(str::from_utf8(cell).ok().and_then(time::parse));
+        }
         let slot = match self.slot(slot) {
             Ok(slot) => slot,
             Err(cells) => {
@@ -277,6 +329,9 @@ impl Sink {
     /// A cell that is a number in the file. In a column of categories it is its own label.
     #[inline]
     pub(crate) fn number(&mut self, slot: usize, value: f64) -> Result<(), Flaw> {
+        if let Some(times) = self.time_slot(slot) {
+            return times.put(Some(value));
+        }
         let slot = match self.slot(slot) {
             Ok(slot) => slot,
             Err(cells) => {
@@ -297,6 +352,9 @@ impl Sink {
 
     /// A category label.
     pub(crate) fn label(&mut self, slot: usize, label: &str) -> Result<(), Flaw> {
+        if let Some(times) = self.time_slot(slot) {
+            return times.put(time::parse(label));
+        }
         match self.slot(slot) {
             Ok(slot) => self.code(slot, label),
             Err(cells) => {
@@ -335,6 +393,9 @@ impl Sink {
         self.rows += 1;
         self.missing += std::mem::take(&mut self.unfinished_missing);
         self.fresh.clear();
+        if let Some(times) = &mut self.times {
+            times.of_rows.push(times.unfinished);
+        }
         debug_assert_eq!(self.values.len(), self.rows * self.schema.dimensions());
     }
 
@@ -379,6 +440,8 @@ impl Sink {
             Flaw::Missing => BadCell::Missing { column },
             Flaw::NotFinite => BadCell::NotFinite { column, value: shorten(value) },
             Flaw::NotANumber => BadCell::NotANumber { column, value: shorten(value) },
+            Flaw::NotATime => BadCell::NotATime { column, value: shorten(value) },
+            Flaw::Future => BadCell::Future { column, value: shorten(value) },
             Flaw::TooManyCategories => {
                 return Err(ReadError::TooManyCategories { file: at.file.to_owned(), row: at.row, column });
             }

@@ -94,10 +94,14 @@ pub(crate) fn choose(
     wanted: Option<Wanted<'_>>,
     file: &str,
 ) -> Result<Vec<usize>, ReadError> {
-    let kept = match &options.columns {
+    let mut kept = match &options.columns {
         Some(columns) => keep(header, columns, file)?,
         None => (0..header.width()).collect(),
     };
+    if let Some(time) = &options.time {
+        let time = header.require(time, file)?;
+        kept.retain(|ix| *ix != time);
+    }
     let chosen = match wanted {
         Some(wanted) => line_up(header, kept, wanted, file)?,
         None => kept,

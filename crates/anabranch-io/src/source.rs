@@ -53,6 +53,11 @@ pub trait Source: Send {
     /// Bad rows left out so far.
     fn skipped_rows(&self) -> u64;
 
+    /// When the rows were that were handed out since the last time, in seconds, where they say ([`ReadOptions::time`]).
+    fn take_times(&mut self) -> Vec<f64> {
+        Vec::new()
+    }
+
     /// Missing values of the rows read so far, where they are kept.
     fn missing_cells(&self) -> u64 {
         0
@@ -122,6 +127,9 @@ impl Joined {
             None => (select::schema_of(reader.header(), &chosen, options, &first)?, Categories::Open),
         };
         let mut sink = Sink::new(schema, categories, options.on_bad_row).on_missing(options.on_missing);
+        if options.time.is_some() {
+            sink = sink.timed();
+        }
         if let Some(keep) = &options.passage {
             let kept = match keep {
                 Keep::Nothing => vec![],
@@ -139,7 +147,7 @@ impl Joined {
             let columns = kept.iter().map(column).collect();
             sink = sink.keeping(columns);
         }
-        let picks = picks(reader.header(), &chosen, &sink, &first)?;
+        let picks = picks(reader.header(), &chosen, &sink, options, &first)?;
         reader.select(&picks)?;
         let log = ReadLog::default();
         log.add_input(first.clone());
@@ -192,7 +200,7 @@ impl Joined {
             None => Wanted::FirstFile(self.sink.schema(), &self.first),
         };
         let chosen = select::choose(reader.header(), &self.options, Some(wanted), &input.label())?;
-        let picks = picks(reader.header(), &chosen, &self.sink, &input.label())?;
+        let picks = picks(reader.header(), &chosen, &self.sink, &self.options, &input.label())?;
         reader.select(&picks)?;
         Ok(Some(reader))
     }
@@ -402,6 +410,10 @@ impl Source for Joined {
         self.sink.missing_cells()
     }
 
+    fn take_times(&mut self) -> Vec<f64> {
+        self.sink.take_times()
+    }
+
     fn log(&self) -> ReadLog {
         self.log.clone()
     }
@@ -426,7 +438,13 @@ fn open_reader(input: &Input, options: &ReadOptions) -> Result<Option<Box<dyn Re
 }
 
 /// What is read of a file: first the cells that are passed through, so that those of a bad row are there too.
-fn picks(header: &Header, chosen: &[usize], sink: &Sink, file: &str) -> Result<Vec<Pick>, ReadError> {
+fn picks(
+    header: &Header,
+    chosen: &[usize],
+    sink: &Sink,
+    options: &ReadOptions,
+    file: &str,
+) -> Result<Vec<Pick>, ReadError> {
     let kept = sink.kept_columns();
     let mut picks = Vec::with_capacity(kept.len() + chosen.len());
     for column in kept {
@@ -436,5 +454,8 @@ fn picks(header: &Header, chosen: &[usize], sink: &Sink, file: &str) -> Result<V
         let role = if sink.is_categorical(kept.len() + slot) { Role::Category } else { Role::Number };
         Pick { ix, role }
     }));
+    if let Some(time) = &options.time {
+        picks.push(Pick { ix: header.require(time, file)?, role: Role::Time });
+    }
     Ok(picks)
 }

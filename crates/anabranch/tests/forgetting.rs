@@ -21,7 +21,7 @@ fn coins(half_life: HalfLife) -> Journal {
 }
 
 fn timed<F, P>(clock: f64, absorb: anabranch::central::Absorb) -> Entry<F, P> {
-    Entry::Timed { clock, absorb }
+    Entry::Timed { clock, faded: 0.0, absorb }
 }
 
 /// Two components of 64 rows each, at clock 128.
@@ -136,6 +136,27 @@ fn a_gap_without_end_leaves_nothing_and_the_stream_goes_on() {
     assert_eq!(fold.posterior().components().len(), 1);
     assert_accounted(&fold, 144.0);
     assert!(fold.apply(&timed(f64::NAN, absorb(2, 2, vec![], vec![]))).is_err());
+}
+
+/// Rows that were older than others of their minibatch have faded before it joins.
+#[test]
+fn rows_of_their_own_time_are_accounted_for_in_any_order() {
+    // Each minibatch has two rows, of now and of one half-life before.
+    let entry = |id: u64, clock: f64| {
+        let absorb = absorb(1 + id, 1, vec![(0, certain(1.5, &[1.0]))], vec![]);
+        Entry::Timed { clock, faded: 0.5, absorb }
+    };
+    for clocks in [[138.0, 148.0, 128.0], [148.0, 128.0, 138.0]] {
+        let mut fold = two(HalfLife::Seconds(10.0));
+        for (id, clock) in clocks.into_iter().enumerate() {
+            fold.apply(&entry(id as u64, clock)).unwrap();
+        }
+        assert_accounted(&fold, 134.0);
+        let expected = 64.0 / 4.0 + 1.5 * (1.0 + 0.5 + 0.25);
+        assert!((fold.posterior().components()[0].expected_count() - expected).abs() < ROUNDING * expected);
+        let odd = Entry::Timed { clock: 150.0, faded: f64::NAN, absorb: absorb(9, 1, vec![], vec![]) };
+        assert!(fold.apply(&odd).is_err());
+    }
 }
 
 /// Rows of two heaps, the second of which is elsewhere after the change.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A time such as `2s`, `500ms`, `5m` or `1h`.
+/// A time such as `2s`, `500ms`, `5m`, `1h` or `7d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span(pub Duration);
 
@@ -10,13 +10,13 @@ impl std::str::FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let units = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+        let units = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86_400.0)];
         let found = units.iter().find_map(|(unit, seconds)| {
             let number: f64 = text.trim().strip_suffix(unit)?.trim().parse().ok()?;
             // No clock goes further than centuries.
             Duration::try_from_secs_f64(number * seconds).ok().filter(|time| time.as_secs_f64() < 1e10)
         });
-        found.map(Self).ok_or_else(|| "a time such as 2s, 500ms, 5m or 1h".to_owned())
+        found.map(Self).ok_or_else(|| "a time such as 2s, 500ms, 5m, 1h or 7d".to_owned())
     }
 }
 
@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(every("500"), Ok(Every::Rows(500)));
         assert_eq!(every("1.5m"), Ok(Every::Span(Span(Duration::from_secs(90)))));
         assert_eq!(every("250ms"), Ok(Every::Span(Span(Duration::from_millis(250)))));
-        for wrong in ["0", "-1", "s", "1d", "", "nans", "-2s", "1e300h"] {
+        for wrong in ["0", "-1", "s", "1w", "", "nans", "-2s", "1e300h"] {
             assert!(every(wrong).is_err(), "{wrong}");
         }
     }

@@ -105,10 +105,14 @@ pub struct FitArgs {
     /// Components at most: whenever there are more, the two that are closest are merged
     #[arg(long, value_name = "K", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     pub max_components: Option<usize>,
-    /// Rows of the stream after which a row counts half: what has changed is forgotten; `auto` forgets what the newest rows
-    /// speak against
-    #[arg(long, value_name = "ROWS|auto", value_parser = super::half_life::half_life)]
+    /// Rows of the stream after which a row counts half, or a time (30s, 5m, 1h, 7d): what has changed is forgotten; `auto`
+    /// forgets what the newest rows speak against
+    #[arg(long, value_name = "ROWS|TIME|auto", value_parser = super::half_life::half_life)]
     pub half_life: Option<HalfLife>,
+    /// The column that says when a row was, in seconds or as a timestamp: rows fade by it, and are not learned from it. Without,
+    /// a half-life of time goes by when rows are read
+    #[arg(long, value_name = "COLUMN", hide_short_help = true)]
+    pub time: Option<String>,
     /// Write what becomes of components and clusters to this file, one JSON object a line
     #[arg(long, value_name = "FILE")]
     pub events: Option<PathBuf>,

@@ -3,7 +3,7 @@
 use anabranch::engine::BOOTSTRAP_ROWS;
 use anabranch::posterior::HalfLife;
 
-use super::every::Every;
+use super::every::{Every, Span};
 
 /// The least rows of a first minibatch and of further ones that are cut to a half-life.
 const LEAST_FIRST: f64 = 1000.0;
@@ -16,7 +16,10 @@ pub fn half_life(text: &str) -> Result<HalfLife, String> {
     }
     match text.parse() {
         Ok(Every::Rows(rows)) => Ok(HalfLife::Rows(rows as f64)),
-        Ok(Every::Span(_)) | Err(_) => Err("a number of rows, or auto".to_owned()),
+        Ok(Every::Span(Span(span))) if !span.is_zero() => Ok(HalfLife::Seconds(span.as_secs_f64())),
+        Ok(Every::Span(_)) | Err(_) => {
+            Err("a number of rows, a time such as 30s, 5m, 1h or 7d, or auto".to_owned())
+        }
     }
 }
 
@@ -26,7 +29,11 @@ pub(crate) fn as_flag(half_life: Option<HalfLife>) -> String {
         None => "none".to_owned(),
         Some(HalfLife::Auto) => "auto".to_owned(),
         Some(HalfLife::Rows(rows)) => rows.to_string(),
-        Some(HalfLife::Seconds(seconds)) => format!("{seconds}s"),
+        Some(HalfLife::Seconds(seconds)) => {
+            let units = [(86_400.0, "d"), (3600.0, "h"), (60.0, "m")];
+            let whole = units.iter().find(|(unit, _)| seconds >= *unit && seconds % unit == 0.0);
+            whole.map_or_else(|| format!("{seconds}s"), |(unit, name)| format!("{}{name}", seconds / unit))
+        }
     }
 }
 
@@ -43,10 +50,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_lives_are_rows_or_auto() {
+    fn half_lives_are_rows_times_or_auto() {
+        for (text, seconds) in [("30s", 30.0), ("1.5h", 5400.0), ("7d", 604_800.0), ("250ms", 0.25)] {
+            let read = half_life(text).unwrap();
+            assert_eq!(read, HalfLife::Seconds(seconds));
+            assert_eq!(half_life(&as_flag(Some(read))), Ok(read), "{text}");
+        }
         assert_eq!(half_life("1000"), Ok(HalfLife::Rows(1000.0)));
         assert_eq!(half_life("auto"), Ok(HalfLife::Auto));
-        for wrong in ["0", "-3", "1.5", "soon", "", "nan"] {
+        for wrong in ["0", "-3", "1.5", "soon", "", "nan", "0s", "-1h", "h"] {
             assert!(half_life(wrong).is_err(), "{wrong}");
         }
     }

@@ -106,6 +106,7 @@ pub fn run(
         section: Section::default(),
         copies: 1.0,
         missing_cells: 0,
+        empty_columns: Vec::new(),
         trace: Trace::create(None)?,
         test_log_likelihood,
         sample: None,

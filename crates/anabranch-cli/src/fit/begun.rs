@@ -7,7 +7,7 @@ use anabranch::infer::PriorChoice;
 use anabranch_io::model::{Model, model_name};
 
 use super::checkpoint::STREAM;
-use crate::args::FitArgs;
+use crate::args::{FitArgs, half_life};
 use crate::failure::Failure;
 use crate::{features, topics};
 
@@ -69,7 +69,10 @@ impl Begun {
         let provenance = &self.model.provenance;
         let rows = |rows: u64| u32::try_from(rows).unwrap_or(u32::MAX).max(1);
         args.engine.seed = provenance.seed;
-        args.engine.batch_size = rows(provenance.batch_size);
+        // A half-life of its own has minibatches that suit it.
+        if half_life::minibatches(args.half_life, args.engine.batch_size).is_none() {
+            args.engine.batch_size = rows(provenance.batch_size);
+        }
         args.engine.bootstrap = Some(rows(provenance.bootstrap_rows));
         args.engine.alpha = self.model.fold.posterior().process().concentration();
         args

@@ -14,7 +14,7 @@ mod watch;
 
 use anabranch::batch::Batch;
 use anabranch::clusters::{Clusters, Tree};
-use anabranch::posterior::Predictor;
+use anabranch::posterior::{HalfLife, Predictor};
 use anabranch_io::labels::read_labels;
 use anabranch_io::model::Model;
 use anabranch_io::{ReadOptions, Schema};
@@ -83,7 +83,8 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         options.on_missing = reading::options_with_missing(&args.read)?.on_missing;
     }
     let labels = args.labels.as_deref().map(read_labels).transpose()?;
-    let source = reading::open_inputs(&args.inputs, &options)?;
+    let time = time_column(args, begun.as_ref())?;
+    let source = reading::open_inputs(&args.inputs, &ReadOptions { time: time.clone(), ..options.clone() })?;
     let domain = match &begun {
         Some(begun) => begun.model.fold.posterior().family().clone(),
         None => {
@@ -139,6 +140,7 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
                 polish: args.polish,
                 max_components: args.max_components,
                 half_life: args.half_life,
+                time,
                 events: args.events.as_deref(),
                 first_after: args.first_after,
                 out_every: args.out_every,
@@ -170,6 +172,28 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
     }
     tried.done()?;
     print_outcome(&outcome, &said_of_data(&finished), &args.output)
+}
+
+/// The column that says when rows were, of a run whose half-life is a time.
+fn time_column(args: &FitArgs, begun: Option<&Begun>) -> Result<Option<String>, Failure> {
+    let past = begun.map(|begun| begun.model.fold.posterior().past());
+    let half_life = args.half_life.or(past.and_then(|past| past.half_life));
+    let before = past.filter(|past| matches!(past.half_life, Some(HalfLife::Seconds(_))));
+    match (half_life, before) {
+        (Some(HalfLife::Seconds(_)), Some(before)) if before.clock.is_some() => match &args.time {
+            Some(time) if before.time.as_ref() != Some(time) => {
+                let before =
+                    before.time.as_ref().map_or("when they were read".to_owned(), |time| format!("{time:?}"));
+                Err(Failure::input(format!("--time {time}: the rows of the model have faded by {before}"))
+                    .with_hint("leave --time out"))
+            }
+            _ => Ok(before.time.clone()),
+        },
+        (Some(HalfLife::Seconds(_)), _) => Ok(args.time.clone()),
+        _ if args.time.is_none() => Ok(None),
+        _ => Err(Failure::input("--time goes with a half-life that is a time")
+            .with_hint("say --half-life 1h, or leave --time out")),
+    }
 }
 
 /// Standard input can be read once.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anabranch::batch::Batch;
-use anabranch::central::{Central, Entry, Memory, Section};
+use anabranch::central::{Central, Entry, Fold, Memory, Section};
 use anabranch::engine::{self, BOOTSTRAP_ROWS, Config, Flow};
 use anabranch::family::AnyFamily;
 use anabranch::infer::{self, PriorChoice, Settings};
@@ -76,6 +76,8 @@ pub struct Setup<'a> {
     pub max_components: Option<usize>,
     /// How the past fades.
     pub half_life: Option<HalfLife>,
+    /// The column that says when a row was, where that counts.
+    pub time: Option<String>,
     /// When a first model of what has come is written.
     pub first_after: Option<Span>,
     /// How often the model is written on the way.
@@ -104,6 +106,8 @@ pub struct Finished {
     pub copies: f64,
     /// Missing values of the rows.
     pub missing_cells: u64,
+    /// Columns without a value in any row.
+    pub empty_columns: Vec<usize>,
     /// The (thinned) trace.
     pub trace: Trace,
     /// Mean log predictive density of the held-out rows.
@@ -167,6 +171,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     let (mut start, mut rows_before, mut skipped_before) = (0, 0, 0);
     if let Some(begun) = &setup.begun {
         provenance = begun.model.provenance.clone();
+        provenance.batch_size = u64::from(args.batch_size);
         (start, rows_before, skipped_before) =
             (begun.start(), begun.model.fold.posterior().rows() as u64, provenance.skipped_rows);
         stream.go_on(start, provenance.learned_from.clone());
@@ -174,12 +179,21 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     let earlier = setup.resumed.as_ref().map(|(model, ..)| model);
     let earlier = earlier.or(setup.begun.as_ref().map(|begun| &begun.model));
     let absorbed_before = earlier.map_or(0, |model| model.fold.absorbed().len());
+    let half_life = setup.half_life.or(earlier.and_then(|model| model.fold.posterior().past().half_life));
+    if let Some(HalfLife::Seconds(seconds)) = half_life {
+        stream.fade(seconds);
+    }
     let central = match (setup.resumed, setup.begun) {
         (Some((model, memory, reading)), begun) => {
             check_same_begin(&model, &reading, &provenance, start)?;
+            // First what others follow from.
+            check_same_half_life(&model, setup.half_life, begun.as_ref())?;
+            let column = |time: &Option<String>| time.clone().unwrap_or_else(|| "none".to_owned());
+            if model.fold.posterior().past().time != setup.time {
+                differs("--time", column(&model.fold.posterior().past().time), column(&setup.time))?;
+            }
             check_same_run(&model.provenance, &provenance)?;
             check_same_model(model.fold.posterior(), domain, &process)?;
-            check_same_half_life(&model, setup.half_life, begun.as_ref())?;
             provenance = model.provenance;
             stream.check_against(model.fold.posterior().family().clone());
             // Only the first pass begins with a large minibatch.
@@ -193,7 +207,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         }
         (None, Some(Begun { model, memory })) => {
             stream.check_against(model.fold.posterior().family().clone());
-            Central::from_fold(model.fold).with_memory(memory)
+            Central::from_fold(model.fold.timed_by(setup.time.clone())).with_memory(memory)
         }
         (None, None) => {
             let schema = stream.schema().clone();
@@ -228,6 +242,11 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
                 return Err(Failure::input("none of the first rows lies in the domain of the family")
                     .with_hint("choose another --family"));
             }
+            if first.missing_cells() == first.values().len() {
+                let rows = counted(first.n_rows() as u64, "row");
+                return Err(Failure::input(format!("every value of the first {rows} is missing"))
+                    .with_hint("check --delimiter, --header and --columns"));
+            }
             // A first minibatch that is short only because rows were left out is not all there is.
             if stream.rows_ahead() == first_rows {
                 config.bootstrap_rows = first.n_rows();
@@ -236,7 +255,10 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
             provenance.schema = stream.schema().clone();
             let family = (setup.family)(&first, &schema)?;
             stream.check_against(family.clone());
-            Central::new(family, process)
+            match &setup.time {
+                None => Central::new(family, process),
+                time => Central::from_fold(Fold::new(family, process).timed_by(time.clone())),
+            }
         }
     };
     let mut events = Events::create(setup.events, provenance.cut)?;
@@ -347,6 +369,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         section: central.section(),
         copies,
         missing_cells,
+        empty_columns: stream.empty_columns(),
         trace,
         test_log_likelihood,
         sample,

@@ -28,8 +28,22 @@ pub fn said_of_data(finished: &Finished) -> Vec<String> {
         rounding(finished.posterior().family(), &names),
         dependence(finished.posterior().family(), &names),
         repetition(finished.copies),
+        emptiness(&finished.empty_columns, &names),
     ];
     lines.into_iter().flatten().collect()
+}
+
+/// Columns of which nothing was learned.
+fn emptiness(empty: &[usize], names: &[String]) -> Option<String> {
+    let named: Vec<String> =
+        empty.iter().filter_map(|ix| names.get(*ix)).map(|name| format!("{name:?}")).collect();
+    match &named[..] {
+        [] => None,
+        [one] => Some(format!("column {one} has no value in any row: nothing is known of it")),
+        several => {
+            Some(format!("columns {} have no value in any row: nothing is known of them", several.join(", ")))
+        }
+    }
 }
 
 /// Prints the outcome as JSON or as a few lines.

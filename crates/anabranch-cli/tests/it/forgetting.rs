@@ -34,7 +34,8 @@ fn a_model_begins_to_forget_where_it_ended() {
     sandbox.fit(&["before.csv", "--out", "model"]);
     let result = sandbox.fit(&["after.csv", "--from", "model", "--half-life", "300"]);
     assert_accounted(&result, 2400);
-    let clocks: Vec<f64> = (1..=4).map(|n| 256.0 * f64::from(n)).chain([1200.0]).collect();
+    // Minibatches of an eighth of the half-life, as those of a new run.
+    let clocks: Vec<f64> = (1..=32).map(|n| 37.0 * f64::from(n)).chain([1200.0]).collect();
     let (mut expected, mut before) = (1200.0 * (-1200.0_f64 / 300.0).exp2(), 0.0);
     for clock in clocks {
         expected += (clock - before) * ((clock - 1200.0) / 300.0_f64).exp2();
@@ -106,6 +107,10 @@ fn a_stream_that_goes_on_from_its_checkpoint_forgets_as_one_stream_to_the_last_b
         "--resume",
     ]);
     assert!(other.code != 0);
+    // Other minibatches follow from another half-life: that is what is told.
+    let words = ["fit", "before.csv", "--half-life", "900", "--checkpoint", "state-100", "--resume"];
+    let other = sandbox.run(&words);
+    assert_eq!(other.message(), "the checkpoint was made with --half-life 100, this run has 900");
 }
 
 #[test]
@@ -133,4 +138,84 @@ fn what_reads_rows_again_and_what_does_not_forget_is_refused() {
         let run = Sandbox::new().run(&[&["fit", "nowhere.csv", "--half-life", "9"], words].concat());
         assert_eq!(run.message(), message);
     }
+}
+
+/// The rows of the second half behind those of the first, one a second, in this order.
+fn timed(order: impl Fn(usize) -> usize, when: impl Fn(usize) -> String) -> String {
+    let (before, after) = (clusters_at([0.0, 0.0], 200, 3).csv(), clusters_at([60.0, -45.0], 200, 4).csv());
+    let rows: Vec<&str> = before.lines().skip(1).chain(after.lines().skip(1)).collect();
+    let line = |ix: usize| format!("{},{}\n", when(ix), rows[ix]);
+    let header = format!("when,{}\n", before.lines().next().unwrap());
+    header + &(0..rows.len()).map(|ix| line(order(ix))).collect::<String>()
+}
+
+const BY_TIME: [&str; 8] =
+    ["--half-life", "1m", "--time", "when", "--bootstrap", "300", "--batch-size", "50"];
+
+#[test]
+fn rows_fade_by_their_own_time_in_any_order_and_however_it_is_written() {
+    let seconds = |ix: usize| (1_714_557_600 + ix).to_string();
+    // From 2024-05-01T10:00:00 on, in a zone of its own.
+    let stamp = |ix: usize| format!("2024-05-01T12:{:02}:{:02}+02:00", ix / 60, ix % 60);
+    // Neighbours far apart: 7 has no divisor in common with 1,200.
+    let shuffled = |ix: usize| ix * 7 % 1200;
+    let sandbox = Sandbox::with("ordered.csv", timed(|ix| ix, seconds));
+    sandbox.write("stamped.csv", timed(|ix| ix, stamp));
+    sandbox.write("shuffled.csv", timed(shuffled, seconds));
+    let exact: f64 = (0..1200).map(|ix| (f64::from(ix - 1199) / 60.0).exp2()).sum();
+    for file in ["ordered.csv", "stamped.csv", "shuffled.csv"] {
+        let result =
+            sandbox.fit(&[&[file, "--out", file.strip_suffix(".csv").unwrap()], &BY_TIME[..]].concat());
+        assert_accounted(&result, 1200);
+        assert_eq!(whole(&result, "dimensions"), 2, "when a row was is not learned from");
+        // Components that count less than half a row have ended.
+        let off = exact - number(&result, "mass");
+        assert!((-1e-6..3.0).contains(&off), "{file}: {result} for {exact}");
+    }
+    assert_eq!(sandbox.learned("ordered"), sandbox.learned("stamped"));
+    let inspected = sandbox.run(&["inspect", "ordered", "--json"]).silent_json();
+    assert_eq!(inspected["half_life"], "1m");
+    let components = inspected["components"].as_array().unwrap();
+    assert!(components.iter().all(|c| c["mean"][0].as_f64().unwrap() > 30.0), "{inspected}");
+}
+
+#[test]
+fn a_model_goes_on_by_the_time_of_its_rows() {
+    let sandbox = Sandbox::with("first.csv", timed(|ix| ix, |ix| ix.to_string()));
+    let fitted = sandbox.fit(&[&["first.csv", "--out", "model"], &BY_TIME[..]].concat());
+    let names = sandbox.run(&["inspect", "model", "--json"]).silent_json()["columns"].clone();
+    let names: Vec<&str> = names.as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    sandbox.write("late.csv", format!("{},when\n60,-45,1199\n61,-44,1079\n", names.join(",")));
+    let result = sandbox.fit(&["late.csv", "--from", "model"]);
+    assert_accounted(&result, 1202);
+    // One of now, one that is two half-lives late.
+    let more = number(&result, "mass") - number(&fitted, "mass");
+    assert!((more - 1.25).abs() < 1e-6, "{more}");
+    let other = sandbox.run(&["fit", "late.csv", "--from", "model", "--time", names[0]]);
+    assert!(other.message().contains("have faded by \"when\""), "{}", other.stderr);
+}
+
+#[test]
+fn times_that_are_none_are_told_with_their_row() {
+    let base = ["--half-life", "1h", "--time", "when", "--bootstrap", "20", "--batch-size", "20"];
+    for (cell, message) in [
+        ("soon", "\"soon\" is not a time"),
+        ("", "\"\" is not a time"),
+        ("1714566605000", "\"1714566605000\" is in the future"),
+        ("2999-01-01", "\"2999-01-01\" is in the future"),
+    ] {
+        let rows = timed(|ix| ix, |ix| if ix == 30 { cell.to_owned() } else { ix.to_string() });
+        let sandbox = Sandbox::with("rows.csv", rows);
+        let run = sandbox.run(&[&["fit", "rows.csv"], &base[..]].concat());
+        assert!(run.message().contains("row 31") && run.message().contains(message), "{}", run.stderr);
+        let result = sandbox.fit(&[&["rows.csv", "--on-bad-row", "skip"], &base[..]].concat());
+        assert_eq!(whole(&result, "skipped_rows"), 1);
+    }
+    let sandbox = Sandbox::with("rows.csv", timed(|ix| ix, |ix| ix.to_string()));
+    for words in [&["--time", "when"][..], &["--time", "when", "--half-life", "50"]] {
+        let run = sandbox.run(&[&["fit", "rows.csv"], words].concat());
+        assert_eq!(run.message(), "--time goes with a half-life that is a time");
+    }
+    let run = sandbox.run(&["fit", "rows.csv", "--time", "where", "--half-life", "1h"]);
+    assert!(run.message().contains("no column \"where\""), "{}", run.stderr);
 }

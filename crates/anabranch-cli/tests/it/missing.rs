@@ -183,3 +183,14 @@ fn rows_that_are_left_as_they_are_keep_their_numbers() {
     let run = sandbox.run(&["impute", "model", "bad.csv", "--on-bad-row", "skip", "-q"]);
     assert_eq!(run.stdout.lines().nth(1), Some("1.5,"), "{}", run.transcript());
 }
+
+#[test]
+fn columns_without_a_value_are_told() {
+    let rows: String = (0..60).map(|ix| format!("{},{},\n", ix % 2 * 9, f64::from(ix) * 0.1)).collect();
+    let sandbox = Sandbox::with("rows.csv", format!("a,b,c\n{rows}"));
+    let run = sandbox.run(&["fit", "rows.csv"]);
+    assert!(run.ok().contains("column \"c\" has no value in any row"), "{}", run.stdout);
+    sandbox.write("none.csv", format!("a,b\n{}", ",\n".repeat(30)));
+    let run = sandbox.run(&["fit", "none.csv"]);
+    assert_eq!(run.message(), "every value of the first 30 rows is missing");
+}

@@ -75,6 +75,7 @@ const TRIALS: &[Trial] = &[
     Trial { with: &["--bootstrap", "0"], ..trial("max_new", &["--max-new", "1"]) },
     trial("max_components", &["--max-components", "1"]),
     Trial { with: &["--bootstrap", "30"], ..trial("half_life", &["--half-life", "20"]) },
+    Trial { with: &["--bootstrap", "30"], ..trial("time", &["--time", "1", "--half-life", "20s"]) },
     // One thread has one order: `tests/determinism.rs` of the core.
     Trial { seen: Seen::Elsewhere, ..trial("schedule", &["--schedule", "deterministic"]) },
     trial("workers", &["--workers", "3"]),

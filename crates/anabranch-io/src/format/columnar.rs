@@ -5,10 +5,10 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::Float64Type;
+use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array, Float64Array, RecordBatch, StringArray};
 use arrow_cast::{can_cast_types, cast};
-use arrow_schema::{ArrowError, DataType, SchemaRef};
+use arrow_schema::{ArrowError, DataType, SchemaRef, TimeUnit};
 
 use super::{Pick, Reader, Role};
 use crate::error::ReadError;
@@ -225,9 +225,12 @@ impl<B: Batches> Reader for ColumnarReader<B> {
 fn is_readable(kind: &DataType, role: Role) -> bool {
     match (kind, role) {
         (kind, Role::Kept) => can_cast_types(kind, &DataType::Utf8),
+        (DataType::Timestamp(..) | DataType::Date32 | DataType::Date64, role) => role == Role::Time,
         (DataType::Dictionary(_, values), _) => is_readable(values, role),
         (DataType::Boolean, _) => true,
-        (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, role) => role == Role::Category,
+        (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, role) => {
+            matches!(role, Role::Category | Role::Time)
+        }
         (kind, _) => kind.is_numeric(),
     }
 }
@@ -248,6 +251,18 @@ fn longest_shared(column: &Arc<dyn Array>) -> Result<usize, ArrowError> {
     Ok(longest.unwrap_or(0))
 }
 
+/// The seconds of one tick of a timestamp, since 1970 whatever its zone is.
+fn unit_of(kind: &DataType) -> Option<f64> {
+    match kind {
+        DataType::Timestamp(TimeUnit::Second, _) => Some(1.0),
+        DataType::Timestamp(TimeUnit::Millisecond, _) | DataType::Date64 => Some(1e-3),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => Some(1e-6),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => Some(1e-9),
+        DataType::Date32 => Some(86_400.0),
+        _ => None,
+    }
+}
+
 /// Casts a column to what the sink takes. Fractions become labels there, as in every other format.
 fn cells(column: &Arc<dyn Array>, role: Role) -> Result<Cells, ArrowError> {
     let kind = match column.data_type() {
@@ -258,7 +273,13 @@ fn cells(column: &Arc<dyn Array>, role: Role) -> Result<Cells, ArrowError> {
         Role::Number => false,
         Role::Category => !kind.is_numeric() || kind.is_integer(),
         Role::Kept => !kind.is_floating(),
+        Role::Time => matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View),
     };
+    if let (Role::Time, Some(seconds)) = (role, unit_of(kind)) {
+        let whole = if *kind == DataType::Date32 { &cast(column, &DataType::Int32)? } else { column };
+        let whole = cast(whole, &DataType::Int64)?;
+        return Ok(Cells::Numbers(whole.as_primitive::<Int64Type>().unary(|value| value as f64 * seconds)));
+    }
     match is_label {
         true => Ok(Cells::Labels(cast(column, &DataType::Utf8)?.as_string::<i32>().clone())),
         false => Ok(Cells::Numbers(cast(column, &DataType::Float64)?.as_primitive::<Float64Type>().clone())),

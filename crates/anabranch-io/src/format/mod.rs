@@ -66,6 +66,8 @@ pub(crate) enum Role {
     Category,
     /// Text that is passed through.
     Kept,
+    /// When the row was.
+    Time,
 }
 
 /// A reader for the format found. `None` when the file has neither columns nor rows.

@@ -15,4 +15,5 @@ mod memory;
 mod model_file;
 mod npy;
 mod support;
+mod times;
 mod words;

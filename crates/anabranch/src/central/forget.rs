@@ -34,6 +34,12 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         self
     }
 
+    /// The same fold, whose seconds are those of this column.
+    pub fn timed_by(mut self, column: Option<String>) -> Self {
+        self.posterior.past.time = column;
+        self
+    }
+
     /// Forgets like this from now on. Another kind of clock begins anew.
     pub fn forget(&mut self, half_life: HalfLife) {
         let past = &mut self.posterior.past;

@@ -15,6 +15,15 @@ use crate::identify::{ComponentId, Target};
 use crate::posterior::{Component, Evidence, Familiarity, Posterior, Tail, Told};
 use crate::process::Process;
 
+/// When a minibatch was.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Moment {
+    /// The clock of the stream at its end: rows, or seconds.
+    pub clock: f64,
+    /// What its older rows have faded by at that clock already.
+    pub faded: f64,
+}
+
 /// One entry of the journal.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -25,6 +34,8 @@ pub enum Entry<F, P> {
     Timed {
         /// The clock at its end: rows, or seconds.
         clock: f64,
+        /// What its older rows have faded by at that clock already: it is forgotten.
+        faded: f64,
         /// What it taught.
         absorb: Absorb,
     },
@@ -292,7 +303,9 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
     pub fn apply(&mut self, entry: &Entry<F, P>) -> Result<(), Void> {
         match entry {
             Entry::Absorb(absorb) => self.absorb(absorb, None),
-            Entry::Timed { clock, absorb } => self.absorb(absorb, Some(*clock)),
+            Entry::Timed { clock, faded, absorb } => {
+                self.absorb(absorb, Some(Moment { clock: *clock, faded: *faded }))
+            }
             Entry::Retire { id, into } => self.retire(*id, *into),
             Entry::Split { id, parts } => self.split(*id, parts),
             Entry::Prior { family, process } => self.change_prior(family.clone(), process.clone()),
@@ -311,13 +324,13 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
         }
     }
 
-    fn absorb(&mut self, entry: &Absorb, clock: Option<f64>) -> Result<(), Void> {
+    fn absorb(&mut self, entry: &Absorb, at: Option<Moment>) -> Result<(), Void> {
         self.check(entry)?;
-        if clock.is_some_and(|clock| !clock.is_finite()) {
+        if at.is_some_and(|at| !(at.clock.is_finite() && at.faded.is_finite() && at.faded >= 0.0)) {
             return Err(Void::Improper);
         }
         let version = self.posterior.version + 1;
-        let weight = self.age(entry, clock);
+        let weight = self.age(entry, at.map(|at| at.clock));
         for (id, evidence) in &entry.existing {
             self.add(*id, &weighed(evidence, weight));
         }
@@ -341,7 +354,7 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
             self.posterior.tail.add(&told.densities, self.posterior.doublings());
         }
         self.posterior.mass += weight * entry.mass;
-        self.posterior.past.forgotten += (1.0 - weight) * entry.mass;
+        self.posterior.past.forgotten += (1.0 - weight) * entry.mass + at.map_or(0.0, |at| at.faded);
         self.end_faded();
         if self.posterior.pass > 0 {
             self.posterior.mass -= self.give_way(entry.mass);

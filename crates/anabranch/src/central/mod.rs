@@ -23,7 +23,7 @@ use arc_swap::ArcSwap;
 pub use batch_set::{BatchId, BatchSet};
 pub use change::{Change, What};
 pub(crate) use journal::ROUNDING;
-pub use journal::{Absorb, Aside, Entry, Fold, Part, Void};
+pub use journal::{Absorb, Aside, Entry, Fold, Moment, Part, Void};
 pub use memory::{Behind, Memory, SAMPLE_ROWS};
 pub use merge::Joined;
 pub(crate) use rounds::{End, Flight, Rounds};
@@ -171,9 +171,9 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
     }
 
     /// The same of a minibatch of this clock.
-    pub(crate) fn remember_at(&self, batch: BatchId, rows: &B, clock: Option<f64>) {
+    pub(crate) fn remember_at(&self, batch: BatchId, rows: &B, at: Option<Moment>) {
         let snapshot = self.snapshot();
-        let halvings = snapshot.past().halvings_at(clock);
+        let halvings = snapshot.past().halvings_at(at.map(|at| at.clock));
         self.remembered(|memory| match snapshot.pass() {
             0 => memory.offer_at(batch, rows, halvings),
             _ => memory.look_anew(),
@@ -364,7 +364,7 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
         batch: BatchId,
         increment: Increment,
         identification: Identification,
-        clock: Option<f64>,
+        at: Option<Moment>,
     ) -> Result<Absorbed, Void> {
         let Increment { base, mass, familiarity, existing, mut new } = increment;
         let told = existing.iter().map(|(_, evidence)| evidence).chain(&new);
@@ -380,8 +380,8 @@ impl<F: Conjugate, P: Process, B: Minibatch> Central<F, P, B> {
             entry.pass = current.pass();
             entry.new = found.correspondence.targets().iter().copied().zip(new.iter().cloned()).collect();
             let created = entry.new.iter().filter(|(t, _)| matches!(t, identify::Target::New)).count() as u64;
-            let attempt = match clock {
-                Some(clock) => Entry::Timed { clock, absorb: entry },
+            let attempt = match at {
+                Some(Moment { clock, faded }) => Entry::Timed { clock, faded, absorb: entry },
                 None => Entry::Absorb(entry),
             };
             match self.append(&attempt) {

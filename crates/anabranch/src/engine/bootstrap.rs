@@ -25,7 +25,7 @@ where
 {
     central.forget(config.half_life);
     let Some((id, mut batch)) = source.next()? else { return Ok(Flow::Stop) };
-    let clock = Clock::of(central).at(&batch, source.clock());
+    let at = Clock::of(central).at(&batch, source);
     let mut rng = minibatch_rng(config.seed, id);
     let prior = central.snapshot();
     config.inference.prepare(prior.family(), &mut batch, &mut rng);
@@ -38,7 +38,7 @@ where
         };
         // What is remembered does not depend on what is learned.
         parallel::both(learn, || {
-            central.remember_at(id, &batch, clock);
+            central.remember_at(id, &batch, at);
             let again = outlook == Outlook::MoreToCome || config.polished_rows().is_some();
             again.then(|| batch.clone())
         })
@@ -51,7 +51,7 @@ where
     if outlook == Outlook::Everything {
         central.remembered(|memory| memory.doubt(learned.between));
     }
-    let absorbed = central.join(id, learned.increment, config.identification, clock);
+    let absorbed = central.join(id, learned.increment, config.identification, at);
     let absorbed = absorbed.expect(super::OWN_INCREMENT);
     super::limit::keep_within(central, config);
     super::upkeep::learn_process(central);

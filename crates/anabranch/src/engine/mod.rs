@@ -25,7 +25,7 @@ pub use observer::{Event, Flow, Observer};
 pub use upkeep::{Polishing, finish, finish_while, growth, is_due, tend};
 
 use crate::batch::Minibatch;
-use crate::central::{BatchId, Central, Flight};
+use crate::central::{BatchId, Central, Flight, Moment};
 use crate::family::Conjugate;
 use crate::identify::Identification;
 use crate::infer::{Increment, Inference, PriorChoice, Settings};
@@ -130,6 +130,11 @@ pub trait BatchSource: Send {
     fn clock(&self) -> Option<f64> {
         None
     }
+
+    /// What the older rows of the last minibatch have faded by at its clock: so much less than its rows do they count.
+    fn faded(&self) -> f64 {
+        0.0
+    }
 }
 
 /// Any iterator of batches is a source; they are named 0, 1, 2, …
@@ -146,8 +151,8 @@ impl<B: Minibatch, I: Iterator<Item = B> + Send> BatchSource for std::iter::Enum
 struct Job<B> {
     turn: u64,
     id: BatchId,
-    /// The clock of the stream at its end, where evidence fades by it.
-    clock: Option<f64>,
+    /// When it was, where evidence fades by that.
+    at: Option<Moment>,
     batch: B,
 }
 
@@ -173,14 +178,17 @@ impl Clock {
         }
     }
 
-    /// The clock at the end of the next minibatch.
-    fn at(&mut self, batch: &impl Minibatch, seconds: Option<f64>) -> Option<f64> {
+    /// When the next minibatch of the source was.
+    fn at<S: BatchSource>(&mut self, batch: &S::Batch, source: &S) -> Option<Moment>
+    where
+        S::Batch: Minibatch,
+    {
         match self {
             Self::None => None,
-            Self::Seconds => seconds,
+            Self::Seconds => source.clock().map(|clock| Moment { clock, faded: source.faded() }),
             Self::Rows(rows) => {
                 *rows += batch.mass();
-                Some(*rows)
+                Some(Moment { clock: *rows, faded: 0.0 })
             }
         }
     }
@@ -282,9 +290,9 @@ where
     let mut turn = 0;
     while !stop.load(Ordering::Relaxed) {
         let Some((id, batch)) = source.next()? else { break };
-        let clock = clock.at(&batch, source.clock());
+        let at = clock.at(&batch, source);
         // Only a worker's panic closes the queue early; the scope passes it on.
-        if to_workers.send(Job { turn, id, clock, batch }).is_err() {
+        if to_workers.send(Job { turn, id, at, batch }).is_err() {
             break;
         }
         turn += 1;
@@ -306,13 +314,13 @@ impl<F: Conjugate, P: Process, I: Inference<F, P>> Shared<'_, F, P, I> {
     }
 
     fn absorb(&self, job: Job<I::Batch>, increment: Increment, events: &Sender<Event>) {
-        self.central.remember_at(job.id, &job.batch, job.clock);
+        self.central.remember_at(job.id, &job.batch, job.at);
         let identification = self.config.identification;
         let behind =
             || (self.config.upkeep && self.central.keeps_behind()).then_some(self.config.bootstrap_rows);
         let outcome = match self.config.polished_rows().or_else(behind) {
             Some(most) => self.central.join_and_keep(job.id, &job.batch, increment, identification, most),
-            None => self.central.join(job.id, increment, identification, job.clock),
+            None => self.central.join(job.id, increment, identification, job.at),
         };
         let outcome = outcome.expect(OWN_INCREMENT);
         self.upkeep.after(self.central, self.config);

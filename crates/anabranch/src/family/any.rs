@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len};
 use super::{
-    Bernoulli, Categorical, Conjugate, Diagonal, DomainError, DrawNatural, Family, Gaussian, Multinomial,
-    Partition, Poisson, Predictive, Product, Spherical, Summary,
+    Bernoulli, Categorical, Conjugate, Diagonal, DomainError, DrawNatural, Family, Gap, Gaussian,
+    Multinomial, Partition, Poisson, Predictive, Product, Spherical, Summary,
 };
 
 /// One of the families of this crate. Deserialising one validates it.
@@ -147,12 +147,16 @@ impl Family for AnyFamily {
         delegate!(self, family => family.missing_table(phi, table));
     }
 
-    fn condition(&self, table: &[f64], missing: &[usize], moments: bool, out: &mut Vec<f64>) {
-        delegate!(self, family => family.condition(table, missing, moments, out));
+    fn expect_columns(&self, table: &[f64], times: &[f64], out: &mut [f64]) {
+        delegate!(self, family => family.expect_columns(table, times, out));
     }
 
-    fn ln_missing(&self, table: &[f64], missing: &[usize], condition: &[f64], features: &[f64]) -> f64 {
-        delegate!(self, family => family.ln_missing(table, missing, condition, features))
+    fn ln_missing(&self, table: &[f64], gaps: &[Gap<'_>], out: &mut [f64]) {
+        delegate!(self, family => family.ln_missing(table, gaps, out));
+    }
+
+    fn add_expected(&self, phi: &[f64], table: &[f64], gaps: &[Gap<'_>], sums: &mut [f64]) -> f64 {
+        delegate!(self, family => family.add_expected(phi, table, gaps, sums))
     }
 
     fn missing_panel(&self, phi: &[f64], panel: &mut Vec<f64>) {
@@ -172,10 +176,6 @@ impl Family for AnyFamily {
         scores: &mut [f64],
     ) {
         delegate!(self, family => family.add_ln_missing(panel, missing, condition, features, scores));
-    }
-
-    fn expect_missing(&self, table: &[f64], missing: &[usize], condition: &[f64], features: &mut [f64]) {
-        delegate!(self, family => family.expect_missing(table, missing, condition, features));
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {

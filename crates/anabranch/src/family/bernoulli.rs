@@ -161,8 +161,12 @@ impl Family for Bernoulli {
         table.extend(phi[1..].iter().map(|ln_odds| 1.0 / (1.0 + (-ln_odds).exp())));
     }
 
-    fn expect_missing(&self, table: &[f64], missing: &[usize], _condition: &[f64], features: &mut [f64]) {
-        missing.iter().for_each(|column| features[1 + column] = table[self.dimensions() + column]);
+    fn expect_columns(&self, table: &[f64], times: &[f64], out: &mut [f64]) {
+        let means = &table[self.dimensions()..];
+        out[1..]
+            .iter_mut()
+            .zip(times.iter().zip(means))
+            .for_each(|(out, (times, mean))| *out += times * mean);
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {

@@ -176,15 +176,10 @@ impl Family for Categorical {
         debug_assert_eq!(table.len(), d + self.n_features - 1);
     }
 
-    fn expect_missing(&self, table: &[f64], missing: &[usize], _condition: &[f64], features: &mut [f64]) {
-        let d = self.dimensions();
-        let mut start = 0;
-        for (column, categories) in self.pseudo_counts.iter().enumerate() {
-            let end = start + categories.len();
-            if missing.binary_search(&column).is_ok() {
-                features[1 + start..1 + end].copy_from_slice(&table[d + start..d + end]);
-            }
-            start = end;
+    fn expect_columns(&self, table: &[f64], times: &[f64], out: &mut [f64]) {
+        let mut places = out[1..].iter_mut().zip(&table[self.dimensions()..]);
+        for (categories, times) in self.pseudo_counts.iter().zip(times) {
+            places.by_ref().take(categories.len()).for_each(|(out, share)| *out += times * share);
         }
     }
 

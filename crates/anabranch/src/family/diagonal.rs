@@ -232,11 +232,11 @@ impl Family for Diagonal {
         table.extend(columns().map(|(linear, precision)| (linear / precision).powi(2) + 1.0 / precision));
     }
 
-    fn expect_missing(&self, table: &[f64], missing: &[usize], _condition: &[f64], features: &mut [f64]) {
+    fn expect_columns(&self, table: &[f64], times: &[f64], out: &mut [f64]) {
         let d = self.dimensions();
-        for &column in missing {
-            features[1 + column] = table[d + column];
-            features[1 + d + column] = table[2 * d + column];
+        for (column, times) in times.iter().enumerate() {
+            out[1 + column] += times * table[d + column];
+            out[1 + d + column] += times * table[2 * d + column];
         }
     }
 

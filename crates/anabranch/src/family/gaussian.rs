@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::dependent;
 use super::error::{PriorError, require_len};
 use super::frame::{PRIOR_SHARE, are_moments};
+use super::gaps::{self, Gap};
 use super::normal_inverse_wishart::{NormalInverseWishart, add_scatter, factor_or_repair};
 use super::panel;
 use super::profile;
@@ -162,24 +163,6 @@ impl Gaussian {
             + count * self.ln_row_constant
     }
 
-    /// `(νΨ⁻¹m)_M − Λ_MO x_O`, of a row with zeros where values are missing.
-    fn pull(&self, table: &[f64], missing: &[usize], features: &[f64], out: &mut [f64]) {
-        let d = self.dimensions();
-        let (linear, precision) = table.split_at(d);
-        let framed = &features[1..=d];
-        for (out, column) in out.iter_mut().zip(missing) {
-            let row = &precision[column * d..(column + 1) * d];
-            // Four sums, so that none waits for another.
-            let (rows, xs) = (row.as_chunks::<4>(), framed.as_chunks::<4>());
-            let mut sums = [0.0; 4];
-            for (p, x) in rows.0.iter().zip(xs.0) {
-                (0..4).for_each(|l| sums[l] += p[l] * x[l]);
-            }
-            let rest: f64 = rows.1.iter().zip(xs.1).map(|(p, x)| p * x).sum();
-            *out = linear[*column] - (sums.iter().sum::<f64>() + rest);
-        }
-    }
-
     /// Scratch for a mean, a row, `Ψ` and its factor.
     fn with_posterior<R>(
         &self,
@@ -198,7 +181,8 @@ impl Gaussian {
 }
 
 /// Writes the upper triangle of `xxᵀ`.
-fn write_products(x: &[f64], mut products: &mut [f64]) {
+#[inline(always)]
+pub(super) fn write_products(x: &[f64], mut products: &mut [f64]) {
     for (i, &value) in x.iter().enumerate() {
         let (row, rest) = products.split_at_mut(x.len() - i);
         for (product, other) in row.iter_mut().zip(&x[i..]) {
@@ -341,37 +325,12 @@ impl Family for Gaussian {
         }
     }
 
-    /// With `Λ = νΨ⁻¹`: the constant, the factor of `Λ_MM`, and `Λ_MM⁻¹` where it is asked for.
-    fn condition(&self, table: &[f64], missing: &[usize], moments: bool, out: &mut Vec<f64>) {
-        let (d, m) = (self.dimensions(), missing.len());
-        let (len, precision) = (packed_len(m), &table[d..]);
-        out.clear();
-        out.resize(1 + 2 * len, 0.0);
-        let (constant, rest) = out.split_at_mut(1);
-        let (factor, inverse) = rest.split_at_mut(len);
-        let mut at = 0;
-        for (ix, i) in missing.iter().enumerate() {
-            missing[ix..].iter().for_each(|j| {
-                inverse[at] = precision[i * d + j];
-                at += 1;
-            });
-        }
-        let ln_determinant = factor_or_repair(m, inverse, factor);
-        let ln_scale: f64 = missing.iter().map(|column| self.ln_scales[*column]).sum();
-        constant[0] = 0.5 * (m as f64 * LN_2PI - ln_determinant) + ln_scale;
-        if moments {
-            inverse.copy_from_slice(factor);
-            with_scratch(m, |row| cholesky::invert_from_factor(m, inverse, row));
-        }
+    fn ln_missing(&self, table: &[f64], gaps: &[Gap<'_>], out: &mut [f64]) {
+        gaps::ln_missing(table, &self.ln_scales, gaps, out);
     }
 
-    /// `x_M` is normal around `Λ_MM⁻¹ b`, `b = (νΨ⁻¹m)_M − Λ_MO x_O`.
-    fn ln_missing(&self, table: &[f64], missing: &[usize], condition: &[f64], features: &[f64]) -> f64 {
-        with_scratch(missing.len(), |b| {
-            self.pull(table, missing, features, b);
-            cholesky::solve_lower(missing.len(), &condition[1..=packed_len(missing.len())], b);
-            condition[0] + 0.5 * b.iter().map(|y| y * y).sum::<f64>()
-        })
+    fn add_expected(&self, _phi: &[f64], table: &[f64], gaps: &[Gap<'_>], sums: &mut [f64]) -> f64 {
+        gaps::add_expected(table, &self.ln_scales, gaps, sums)
     }
 
     fn missing_panel(&self, phi: &[f64], panel: &mut Vec<f64>) {
@@ -394,27 +353,6 @@ impl Family for Gaussian {
     ) {
         let framed = &features[1..=self.dimensions()];
         panel::add(panel, missing, condition, framed, scores);
-    }
-
-    fn expect_missing(&self, table: &[f64], missing: &[usize], condition: &[f64], features: &mut [f64]) {
-        let (d, m) = (self.dimensions(), missing.len());
-        let (factor, covariance) = condition[1..].split_at(packed_len(m));
-        with_scratch(m, |b| {
-            self.pull(table, missing, features, b);
-            cholesky::solve_lower(m, factor, b);
-            cholesky::solve_upper(m, factor, b);
-            let (framed, squares) = features[1..].split_at_mut(d);
-            missing.iter().zip(&*b).for_each(|(column, mean)| framed[*column] = *mean);
-            write_products(framed, squares);
-            let mut at = 0;
-            for (ix, i) in missing.iter().enumerate() {
-                let start = row_start(d, *i);
-                for j in &missing[ix..] {
-                    squares[start + j - i] += covariance[at];
-                    at += 1;
-                }
-            }
-        });
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {

@@ -20,6 +20,7 @@ mod diagonal;
 mod draw;
 mod error;
 mod frame;
+mod gaps;
 mod gaussian;
 mod grid;
 mod linear_gaussian;
@@ -42,6 +43,7 @@ pub use categorical::Categorical;
 pub use diagonal::{Diagonal, NormalGamma};
 pub use error::{DomainError, PriorError};
 pub use frame::Frame;
+pub use gaps::Gap;
 pub use gaussian::Gaussian;
 pub use linear_gaussian::LinearGaussian;
 pub use multinomial::Multinomial;
@@ -209,21 +211,40 @@ pub trait Family: Conjugate {
     /// columns are independent it begins with `log ∫ exp(φ · T(x)) h(x) dx` of each column.
     fn missing_table(&self, _phi: &[f64], _table: &mut Vec<f64>) {}
 
-    /// What such a table says of these missing columns, for any row; of their second moments too if they are asked for.
-    fn condition(&self, _table: &[f64], _missing: &[usize], _moments: bool, _out: &mut Vec<f64>) {}
+    /// Where columns are independent: adds what such a table expects `T(x)` of each missing column to be, so many times.
+    fn expect_columns(&self, _table: &[f64], _times: &[f64], _out: &mut [f64]) {}
 
-    /// `log ∫ exp(φ · T(x)) h(x) dx_missing − φ · T(x_known)`, of a row with these features.
-    fn ln_missing(&self, table: &[f64], missing: &[usize], _condition: &[f64], _features: &[f64]) -> f64 {
-        missing.iter().filter_map(|column| table.get(*column)).sum()
+    /// `log ∫ exp(φ · T(x)) h(x) dx_missing − φ · T(x_known)` of each row.
+    fn ln_missing(&self, table: &[f64], gaps: &[Gap<'_>], out: &mut [f64]) {
+        for (gap, out) in gaps.iter().zip(out) {
+            *out = gap.missing.iter().filter_map(|column| table.get(*column)).sum();
+        }
     }
 
-    /// Tables of several components, laid out for all of them at once; one after another unless a family knows better.
+    /// Adds `E[T(x) | x_known, φ]` of the rows to sums, each as often as it counts, and returns the entropy of what is missing.
+    fn add_expected(&self, phi: &[f64], table: &[f64], gaps: &[Gap<'_>], sums: &mut [f64]) -> f64 {
+        let mut times = vec![0.0; self.dimensions()];
+        for gap in gaps {
+            sums.iter_mut().zip(gap.features).for_each(|(sum, value)| *sum += gap.share * value);
+            gap.missing.iter().for_each(|column| times[*column] += gap.share);
+        }
+        let mut expected = vec![0.0; phi.len()];
+        self.expect_columns(table, &times, &mut expected);
+        sums.iter_mut().zip(&expected).for_each(|(sum, value)| *sum += value);
+        let integrals: f64 = times.iter().zip(table).map(|(times, ln)| times * ln).sum();
+        integrals - phi.iter().zip(&expected).map(|(a, b)| a * b).sum::<f64>()
+    }
+
+    /// Tables of several components, laid out for all of them at once: where columns are independent, the integrals of one column
+    /// after another.
     fn missing_panel(&self, phi: &[f64], panel: &mut Vec<f64>) {
+        let (d, k) = (self.dimensions(), phi.len() / self.n_features());
         let mut table = Vec::new();
         panel.clear();
-        for phi in phi.chunks_exact(self.n_features()) {
+        panel.resize(d * k, 0.0);
+        for (ix, phi) in phi.chunks_exact(self.n_features()).enumerate() {
             self.missing_table(phi, &mut table);
-            panel.extend_from_slice(&table);
+            table.iter().take(d).enumerate().for_each(|(column, ln)| panel[column * k + ix] = *ln);
         }
     }
 
@@ -236,19 +257,15 @@ pub trait Family: Conjugate {
         panel: &[f64],
         missing: &[usize],
         _condition: &[f64],
-        features: &[f64],
+        _features: &[f64],
         scores: &mut [f64],
     ) {
-        let mut condition = Vec::new();
-        let len = panel.len() / scores.len().max(1);
-        for (table, score) in panel.chunks_exact(len.max(1)).zip(scores) {
-            self.condition(table, missing, false, &mut condition);
-            *score += self.ln_missing(table, missing, &condition, features);
+        let k = scores.len();
+        for column in missing {
+            let integrals = &panel[column * k..(column + 1) * k];
+            scores.iter_mut().zip(integrals).for_each(|(score, ln)| *score += ln);
         }
     }
-
-    /// Makes `E[T(x) | x_known, φ]` of the features of a row.
-    fn expect_missing(&self, _table: &[f64], _missing: &[usize], _cond: &[f64], _features: &mut [f64]) {}
 
     /// The exact posterior predictive of a component with these statistics.
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive>;

@@ -10,9 +10,9 @@
 use pulp::{Arch, Simd, WithSimd};
 
 /// Components side by side.
-const LANES: usize = 8;
+pub(super) const LANES: usize = 8;
 
-type Lanes = [f64; LANES];
+pub(super) type Lanes = [f64; LANES];
 
 /// A pivot is at least this share of its diagonal entry: less is rounding.
 const PIVOT_SHARE: f64 = 1e-15;
@@ -73,50 +73,67 @@ impl WithSimd for Condition<'_> {
         for (block, out) in panel.chunks_exact(d + d * d).zip(out.chunks_exact_mut(len)) {
             let precision = &block[d..];
             let (factor, last) = out.split_at_mut(len - 1);
-            let (mut product, mut ln) = ([1.0; LANES], [0.0; LANES]);
+            let mut at = 0;
             for (a, i) in missing.iter().enumerate() {
-                let (above, row) = factor.split_at_mut(a * (a + 1) / 2);
-                // First `L D`, of which `L` is made with the pivots above.
-                for b in 0..a {
-                    let mut value = precision[i * d + missing[b]];
-                    let other = &above[b * (b + 1) / 2..];
-                    for c in 0..b {
-                        subtract(&mut value, &row[c], &other[c]);
-                    }
-                    row[b] = value;
-                }
-                let mut pivot = precision[i * d + i];
-                for b in 0..a {
-                    let inverse = above[b * (b + 1) / 2 + b];
-                    let mut entry = row[b];
-                    for l in 0..LANES {
-                        entry[l] *= inverse[l];
-                        pivot[l] -= entry[l] * row[b][l];
-                    }
-                    row[b] = entry;
-                }
-                let diagonal = precision[i * d + i];
-                for l in 0..LANES {
-                    pivot[l] = pivot[l].max(PIVOT_SHARE * diagonal[l]);
-                    product[l] *= pivot[l];
-                    row[a][l] = 1.0 / pivot[l];
-                }
-                if product.iter().any(|product| !PRODUCTS.contains(product)) {
-                    for l in 0..LANES {
-                        ln[l] += product[l].ln();
-                        product[l] = 1.0;
-                    }
+                for j in &missing[..=a] {
+                    factor[at] = precision[i * d + j];
+                    at += 1;
                 }
             }
+            let ln_determinant = self::factor(missing.len(), factor);
             for l in 0..LANES {
-                last[0][l] = constant - 0.5 * (ln[l] + product[l].ln());
+                last[0][l] = constant - 0.5 * ln_determinant[l];
             }
         }
     }
 }
 
+/// Makes `L` with `1/d` on its diagonal of eight symmetric matrices, all by rows, and returns their log determinants.
 #[inline(always)]
-fn subtract(value: &mut Lanes, a: &Lanes, b: &Lanes) {
+pub(super) fn factor(n: usize, factor: &mut [Lanes]) -> Lanes {
+    let (mut product, mut ln) = ([1.0; LANES], [0.0; LANES]);
+    for a in 0..n {
+        let (above, row) = factor.split_at_mut(a * (a + 1) / 2);
+        // First `L D`, of which `L` is made with the pivots above.
+        for b in 0..a {
+            let mut value = row[b];
+            let other = &above[b * (b + 1) / 2..];
+            for c in 0..b {
+                subtract(&mut value, &row[c], &other[c]);
+            }
+            row[b] = value;
+        }
+        let diagonal = row[a];
+        let mut pivot = diagonal;
+        for b in 0..a {
+            let inverse = above[b * (b + 1) / 2 + b];
+            let mut entry = row[b];
+            for l in 0..LANES {
+                entry[l] *= inverse[l];
+                pivot[l] -= entry[l] * row[b][l];
+            }
+            row[b] = entry;
+        }
+        for l in 0..LANES {
+            pivot[l] = pivot[l].max(PIVOT_SHARE * diagonal[l]);
+            product[l] *= pivot[l];
+            row[a][l] = 1.0 / pivot[l];
+        }
+        if product.iter().any(|product| !PRODUCTS.contains(product)) {
+            for l in 0..LANES {
+                ln[l] += product[l].ln();
+                product[l] = 1.0;
+            }
+        }
+    }
+    for l in 0..LANES {
+        ln[l] += product[l].ln();
+    }
+    ln
+}
+
+#[inline(always)]
+pub(super) fn subtract(value: &mut Lanes, a: &Lanes, b: &Lanes) {
     for l in 0..LANES {
         value[l] -= a[l] * b[l];
     }

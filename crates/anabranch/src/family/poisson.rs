@@ -147,8 +147,11 @@ impl Family for Poisson {
         table.extend(phi[1..].iter().map(|ln_rate| ln_rate.exp()));
     }
 
-    fn expect_missing(&self, table: &[f64], missing: &[usize], _condition: &[f64], features: &mut [f64]) {
-        missing.iter().for_each(|column| features[1 + column] = table[*column]);
+    fn expect_columns(&self, table: &[f64], times: &[f64], out: &mut [f64]) {
+        out[1..]
+            .iter_mut()
+            .zip(times.iter().zip(table))
+            .for_each(|(out, (times, mean))| *out += times * mean);
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {

@@ -7,12 +7,14 @@
 //!
 //! The count entry of every block holds the same number, and the first one of all is the first entry of `T`.
 
+use std::ops::Range;
+
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len, require_some};
 use super::{
-    AnyFamily, Conjugate, DomainError, DrawNatural, Envelope, Family, Partition, Predictive, Summary,
+    AnyFamily, Conjugate, DomainError, DrawNatural, Envelope, Family, Gap, Partition, Predictive, Summary,
 };
 use crate::math::cholesky::with_scratch;
 
@@ -100,6 +102,11 @@ impl Product {
 }
 
 /// The parts of a list in which each stands behind its length.
+fn push_behind_its_length(part: &[f64], all: &mut Vec<f64>) {
+    all.push(part.len() as f64);
+    all.extend_from_slice(part);
+}
+
 fn each_behind_its_length(all: &[f64]) -> impl Iterator<Item = &[f64]> {
     let mut rest = all;
     std::iter::from_fn(move || {
@@ -114,6 +121,22 @@ impl Block {
     /// Which of the block's own columns are among these, which ascend.
     fn own_places(&self, columns: &[usize]) -> Vec<usize> {
         (0..self.columns.len()).filter(|place| columns.binary_search(&self.columns[*place]).is_ok()).collect()
+    }
+
+    /// Calls `work` with rows as this block sees them.
+    fn with_gaps<R>(
+        &self,
+        gaps: &[Gap<'_>],
+        features: Range<usize>,
+        work: impl FnOnce(&[Gap<'_>]) -> R,
+    ) -> R {
+        let missing: Vec<Vec<usize>> = gaps.iter().map(|gap| self.own_places(gap.missing)).collect();
+        let own = gaps.iter().zip(&missing).map(|(gap, missing)| Gap {
+            features: &gap.features[features.clone()],
+            missing,
+            share: gap.share,
+        });
+        work(&own.collect::<Vec<_>>())
     }
 
     /// Calls `work` with this block's columns of a row.
@@ -194,38 +217,68 @@ impl Family for Product {
         for (block, phi) in self.parts(phi) {
             own.clear();
             block.family.missing_table(phi, &mut own);
-            table.push(own.len() as f64);
-            table.extend_from_slice(&own);
+            push_behind_its_length(&own, table);
         }
     }
 
-    fn condition(&self, table: &[f64], missing: &[usize], moments: bool, out: &mut Vec<f64>) {
+    fn ln_missing(&self, table: &[f64], gaps: &[Gap<'_>], out: &mut [f64]) {
+        out.fill(0.0);
+        let mut own = vec![0.0; gaps.len()];
+        let mut first = 0;
+        for (block, table) in self.blocks.iter().zip(each_behind_its_length(table)) {
+            let features = first..first + block.family.n_features();
+            first = features.end;
+            block.with_gaps(gaps, features, |gaps| block.family.ln_missing(table, gaps, &mut own));
+            out.iter_mut().zip(&own).for_each(|(out, own)| *out += own);
+        }
+    }
+
+    fn add_expected(&self, phi: &[f64], table: &[f64], gaps: &[Gap<'_>], sums: &mut [f64]) -> f64 {
+        let (mut first, mut entropy) = (0, 0.0);
+        for (block, table) in self.blocks.iter().zip(each_behind_its_length(table)) {
+            let part = first..first + block.family.n_features();
+            first = part.end;
+            let (phi, sums) = (&phi[part.clone()], &mut sums[part.clone()]);
+            entropy += block.with_gaps(gaps, part, |gaps| block.family.add_expected(phi, table, gaps, sums));
+        }
+        entropy
+    }
+
+    /// The panels of the blocks, each behind its length.
+    fn missing_panel(&self, phi: &[f64], panel: &mut Vec<f64>) {
+        panel.clear();
+        let (mut own, mut first) = (Vec::new(), 0);
+        for block in &self.blocks {
+            let part = first..first + block.family.n_features();
+            first = part.end;
+            let phi: Vec<f64> =
+                phi.chunks_exact(self.n_features()).flat_map(|phi| &phi[part.clone()]).copied().collect();
+            block.family.missing_panel(&phi, &mut own);
+            push_behind_its_length(&own, panel);
+        }
+    }
+
+    fn condition_panel(&self, panel: &[f64], k: usize, missing: &[usize], out: &mut Vec<f64>) {
         out.clear();
         let mut own = Vec::new();
-        for (block, table) in self.blocks.iter().zip(each_behind_its_length(table)) {
+        for (block, panel) in self.blocks.iter().zip(each_behind_its_length(panel)) {
             own.clear();
-            block.family.condition(table, &block.own_places(missing), moments, &mut own);
-            out.push(own.len() as f64);
-            out.extend_from_slice(&own);
+            block.family.condition_panel(panel, k, &block.own_places(missing), &mut own);
+            push_behind_its_length(&own, out);
         }
     }
 
-    fn ln_missing(&self, table: &[f64], missing: &[usize], condition: &[f64], features: &[f64]) -> f64 {
-        let known = each_behind_its_length(table).zip(each_behind_its_length(condition));
-        let parts = self.parts(features).zip(known);
-        let ln_missing = parts.map(|((block, features), (table, condition))| {
-            block.family.ln_missing(table, &block.own_places(missing), condition, features)
-        });
-        ln_missing.sum()
-    }
-
-    fn expect_missing(&self, table: &[f64], missing: &[usize], condition: &[f64], features: &mut [f64]) {
-        let known = each_behind_its_length(table).zip(each_behind_its_length(condition));
-        let mut rest = features;
-        for (block, (table, condition)) in self.blocks.iter().zip(known) {
-            let (part, after) = rest.split_at_mut(block.family.n_features());
-            block.family.expect_missing(table, &block.own_places(missing), condition, part);
-            rest = after;
+    fn add_ln_missing(
+        &self,
+        panel: &[f64],
+        missing: &[usize],
+        condition: &[f64],
+        features: &[f64],
+        scores: &mut [f64],
+    ) {
+        let known = each_behind_its_length(panel).zip(each_behind_its_length(condition));
+        for ((block, features), (panel, condition)) in self.parts(features).zip(known) {
+            block.family.add_ln_missing(panel, &block.own_places(missing), condition, features, scores);
         }
     }
 

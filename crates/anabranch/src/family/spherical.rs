@@ -241,12 +241,12 @@ impl Family for Spherical {
         table.push(1.0 / precision);
     }
 
-    fn expect_missing(&self, table: &[f64], missing: &[usize], _condition: &[f64], features: &mut [f64]) {
+    fn expect_columns(&self, table: &[f64], times: &[f64], out: &mut [f64]) {
         let d = self.dimensions();
-        for &column in missing {
+        for (column, times) in times.iter().enumerate() {
             let mean = table[d + column];
-            features[1 + column] = mean;
-            features[1 + d] += mean * mean + table[2 * d];
+            out[1 + column] += times * mean;
+            out[1 + d] += times * (mean * mean + table[2 * d]);
         }
     }
 

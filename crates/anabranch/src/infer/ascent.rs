@@ -546,7 +546,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         let memory = &mut *self.memory;
         memory.sums.clear();
         memory.sums.resize(k * f, 0.0);
-        memory.labels.accumulate(&memory.features, self.batch, f, &mut memory.sums);
+        memory.labels.accumulate(&memory.features, self.batch, memory.holes.flags(), f, &mut memory.sums);
         if !memory.holes.is_empty() {
             let Workspace { holes, labels, features, phi, sums, hidden, .. } = memory;
             hidden.clear();

@@ -154,14 +154,22 @@ impl Labels {
     }
 
     /// The M-step's sums: `sums (k × f) += Σ_j w_j r_jk T(x_j)`, over the rows in their order.
-    pub(super) fn accumulate(&self, features: &[f64], batch: &Batch, n_features: usize, sums: &mut [f64]) {
+    /// Rows with a flag are left out; without flags none is.
+    pub(super) fn accumulate(
+        &self,
+        features: &[f64],
+        batch: &Batch,
+        left_out: &[bool],
+        n_features: usize,
+        sums: &mut [f64],
+    ) {
         let (labels, weights) = (self, batch.weights());
         let k = sums.len() / n_features;
         // Threads share the components, not the rows: a sum has the same terms in the same order on any number of them.
         let at_a_time = k.div_ceil(parallel::pieces()).max(LEAST_COMPONENTS);
         parallel::each(sums.chunks_mut(at_a_time * n_features).enumerate(), 1, |(piece, sums)| {
             let first = piece * at_a_time;
-            Arch::new().dispatch(Accumulate { labels, features, weights, n_features, first, sums });
+            Arch::new().dispatch(Accumulate { labels, features, weights, left_out, n_features, first, sums });
         });
     }
 
@@ -442,6 +450,7 @@ struct Accumulate<'a> {
     labels: &'a Labels,
     features: &'a [f64],
     weights: Option<&'a [f64]>,
+    left_out: &'a [bool],
     n_features: usize,
     /// The component that the first of the sums belongs to.
     first: usize,
@@ -453,9 +462,12 @@ impl WithSimd for Accumulate<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { labels, features, weights, n_features, first, sums } = self;
+        let Self { labels, features, weights, left_out, n_features, first, sums } = self;
         let k = sums.len() / n_features;
         for (row, x) in features.chunks_exact(n_features).enumerate() {
+            if left_out.get(row).is_some_and(|left_out| *left_out) {
+                continue;
+            }
             let weight = weights.map_or(1.0, |weights| weights[row]);
             for (ix, probability) in labels.row(row).filter(|(_, probability)| *probability > 0.0) {
                 let ix = ix.wrapping_sub(first);
@@ -573,7 +585,7 @@ mod tests {
         let weights: Vec<f64> = (0..n).map(|i| 0.5 + i as f64).collect();
         let batch = Batch::new(1, vec![0.0; n]).unwrap().with_weights(weights.clone()).unwrap();
         let mut sums = vec![0.0; k * f];
-        labels.accumulate(&features, &batch, f, &mut sums);
+        labels.accumulate(&features, &batch, &[], f, &mut sums);
         let r = dense(&labels, k);
         for ix in 0..k {
             for i in 0..f {

@@ -104,7 +104,7 @@ fn look_where_possible<F: Family, P: Process>(
         if !labels.ln_totals().iter().all(|total| total.is_finite()) {
             return None;
         }
-        labels.accumulate(features, &piece, f, sums);
+        labels.accumulate(features, &piece, holes.flags(), f, sums);
         holes.accumulate(family, labels, (features, phi), &piece, (sums, hidden));
         for (row, labels) in labels.rows().enumerate() {
             let weight = piece.weights().map_or(1.0, |weights| weights[row]);

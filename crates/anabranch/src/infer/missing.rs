@@ -9,15 +9,15 @@
 //!
 //! That is the ascent on the same objective with the missing values among the unknowns: each step still maximises it over its own
 //! block. The integral is exact in every family; of a normal density with full covariance it takes one factorisation for each
-//! component and each set of missing columns. Complete rows never come here.
+//! component and row, of which many are done side by side. Complete rows never come here.
 
 use pulp::{Arch, Simd, WithSimd};
 
 use super::labels::Labels;
 use super::narrow::Scored;
 use crate::batch::{Batch, missing_columns};
-use crate::family::Family;
-use crate::math::product::{add_scaled, dot, rows_times_parameters};
+use crate::family::{Family, Gap};
+use crate::math::product::{dot, rows_times_parameters};
 use crate::parallel;
 
 /// Rows that are scored at a time.
@@ -26,10 +26,12 @@ const ROWS: usize = 128;
 /// The rows of a batch that have missing values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holes {
-    /// Together where the same columns are missing.
+    /// By how many columns are missing, together where they are the same.
     rows: Vec<Hole>,
     /// The missing columns, ascending.
     patterns: Vec<Vec<usize>>,
+    /// Whether each row of the batch is one of them; empty where none is.
+    flags: Vec<bool>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -51,24 +53,18 @@ impl Tables {
     }
 }
 
-/// The conditions of the components on one set of missing columns, as far as they were asked for.
-#[derive(Default)]
-struct Conditions {
-    pattern: Option<usize>,
-    of: Vec<Vec<f64>>,
-    known: Vec<bool>,
-}
-
 impl Holes {
     pub(super) fn of(batch: &Batch) -> Self {
         if !batch.has_missing() {
             return Self::default();
         }
         let rows = batch.rows().map(missing_columns).enumerate().filter(|(_, missing)| !missing.is_empty());
-        let mut rows: Vec<(Vec<usize>, usize)> = rows.map(|(row, missing)| (missing, row)).collect();
+        let mut rows: Vec<(usize, Vec<usize>, usize)> =
+            rows.map(|(row, missing)| (missing.len(), missing, row)).collect();
         rows.sort_unstable();
-        let mut holes = Self::default();
-        for (missing, row) in rows {
+        let mut holes = Self { flags: vec![false; batch.n_rows()], ..Self::default() };
+        for (_, missing, row) in rows {
+            holes.flags[row] = true;
             if holes.patterns.last() != Some(&missing) {
                 holes.patterns.push(missing);
             }
@@ -79,6 +75,11 @@ impl Holes {
 
     pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    /// Whether each row of the batch has missing values; empty where none has.
+    pub(super) fn flags(&self) -> &[bool] {
+        &self.flags
     }
 
     /// The E-step of these rows over all components.
@@ -127,27 +128,36 @@ impl Holes {
             return;
         }
         let Scored { features, phi, ln_weights, n_features: f } = scored;
+        let k = ln_weights.len();
         let tables = Tables::new(family, phi);
-        let found = parallel::map(self.rows.chunks(ROWS), |rows| {
-            let mut own = Labels::default();
-            own.clear(rows.len());
-            let mut conditions = Conditions::default();
-            for (ix, hole) in rows.iter().enumerate() {
-                own.copy_row(ix, labels, hole.row);
-                if labels.row(hole.row).any(|(component, _)| changed[component]) {
-                    let (x, missing) = (row_of(features, hole.row, f), &self.patterns[hole.pattern]);
-                    own.rescore(ix, |component| {
-                        let table = &tables.0[component];
-                        let condition = conditions.of(family, &tables, component, *hole, missing, false);
-                        dot_of(x, row_of(phi, component, f))
-                            + ln_weights[component]
-                            + family.ln_missing(table, missing, condition, x)
-                    });
-                }
+        let moved = |hole: &&Hole| labels.row(hole.row).any(|(component, _)| changed[component]);
+        let moved: Vec<Hole> = self.rows.iter().filter(moved).copied().collect();
+        let mut gaps = vec![Vec::new(); k];
+        for hole in &moved {
+            for (component, share) in labels.row(hole.row) {
+                gaps[component].push(self.gap(features, f, *hole, share));
             }
-            own
+        }
+        let scores = parallel::map(gaps.iter().enumerate(), |(component, gaps)| {
+            let mut scores = vec![0.0; gaps.len()];
+            family.ln_missing(&tables[component], gaps, &mut scores);
+            for (score, gap) in scores.iter_mut().zip(gaps) {
+                *score += dot_of(gap.features, row_of(phi, component, f)) + ln_weights[component];
+            }
+            scores
         });
-        self.put(&found, labels);
+        let mut next = vec![0; k];
+        for hole in &moved {
+            labels.rescore(hole.row, |component| {
+                next[component] += 1;
+                scores[component][next[component] - 1]
+            });
+        }
+    }
+
+    fn gap<'a>(&'a self, features: &'a [f64], n_features: usize, hole: Hole, share: f64) -> Gap<'a> {
+        let missing = &self.patterns[hole.pattern];
+        Gap { features: row_of(features, hole.row, n_features), missing, share }
     }
 
     fn put(&self, found: &[Labels], labels: &mut Labels) {
@@ -156,8 +166,7 @@ impl Holes {
         }
     }
 
-    /// Adds what the missing values of these rows are expected to be to sums that hold what is known, and the entropy of them to that
-    /// of each component.
+    /// Adds what these rows are expected to be to the sums, and the entropy of what is missing to that of each component.
     pub(super) fn accumulate<F: Family>(
         &self,
         family: &F,
@@ -171,31 +180,17 @@ impl Holes {
         }
         let f = family.n_features();
         let tables = Tables::new(family, phi);
-        let mut rows = vec![Vec::new(); entropies.len()];
+        let mut gaps = vec![Vec::new(); entropies.len()];
         for hole in &self.rows {
             let weight = batch.weights().map_or(1.0, |weights| weights[hole.row]);
             for (ix, probability) in labels.row(hole.row).filter(|(_, probability)| *probability > 0.0) {
-                rows[ix].push((*hole, weight * probability));
+                gaps[ix].push(self.gap(features, f, *hole, weight * probability));
             }
         }
-        let columns = sums.chunks_exact_mut(f).zip(entropies).zip(rows).enumerate();
-        parallel::each(columns, 1, |(ix, ((sums, entropy), rows))| {
-            let (table, phi) = (&tables.0[ix], row_of(phi, ix, f));
-            let (mut condition, mut last) = (Vec::new(), None);
-            let mut expected = vec![0.0; f];
-            for (hole, share) in rows {
-                let (x, missing) = (row_of(features, hole.row, f), &self.patterns[hole.pattern]);
-                if last.replace(hole.pattern) != Some(hole.pattern) {
-                    family.condition(table, missing, true, &mut condition);
-                }
-                expected.copy_from_slice(x);
-                family.expect_missing(table, missing, &condition, &mut expected);
-                // What is known was added with the labels.
-                Arch::new().dispatch(Add { scale: share, row: &expected, out: sums });
-                Arch::new().dispatch(Add { scale: -share, row: x, out: sums });
-                let more = dot_of(phi, &expected) - dot_of(phi, x);
-                *entropy += share * (family.ln_missing(table, missing, &condition, x) - more);
-            }
+        let columns = sums.chunks_exact_mut(f).zip(entropies).zip(gaps).enumerate();
+        let columns = columns.filter(|(_, (_, gaps))| !gaps.is_empty());
+        parallel::each(columns, 1, |(ix, ((sums, entropy), gaps))| {
+            *entropy += family.add_expected(row_of(phi, ix, f), &tables[ix], &gaps, sums);
         });
     }
 
@@ -212,12 +207,11 @@ impl Holes {
         if missing.is_empty() {
             return 0.0;
         }
-        let mut condition = Vec::new();
-        family.condition(table, &missing, true, &mut condition);
-        let score = |features: &[f64]| phi.iter().zip(features).map(|(a, b)| a * b).sum::<f64>();
-        let integral = score(features) + family.ln_missing(table, &missing, &condition, features);
-        family.expect_missing(table, &missing, &condition, features);
-        integral - score(features)
+        let mut expected = vec![0.0; features.len()];
+        let gap = Gap { features, missing: &missing, share: 1.0 };
+        let entropy = family.add_expected(phi, table, &[gap], &mut expected);
+        features.copy_from_slice(&expected);
+        entropy
     }
 }
 
@@ -226,28 +220,6 @@ impl std::ops::Index<usize> for Tables {
 
     fn index(&self, component: usize) -> &[f64] {
         &self.0[component]
-    }
-}
-
-impl Conditions {
-    fn of<F: Family>(
-        &mut self,
-        family: &F,
-        tables: &Tables,
-        component: usize,
-        hole: Hole,
-        missing: &[usize],
-        moments: bool,
-    ) -> &[f64] {
-        if self.pattern.replace(hole.pattern) != Some(hole.pattern) {
-            self.known.clear();
-            self.known.resize(tables.0.len(), false);
-            self.of.resize(tables.0.len(), Vec::new());
-        }
-        if !std::mem::replace(&mut self.known[component], true) {
-            family.condition(&tables.0[component], missing, moments, &mut self.of[component]);
-        }
-        &self.of[component]
     }
 }
 
@@ -263,22 +235,6 @@ fn dot_of(a: &[f64], b: &[f64]) -> f64 {
         }
     }
     Arch::new().dispatch(Dot(a, b))
-}
-
-/// `out += scale · row`.
-struct Add<'a> {
-    scale: f64,
-    row: &'a [f64],
-    out: &'a mut [f64],
-}
-
-impl WithSimd for Add<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        add_scaled(simd, self.scale, self.row, self.out);
-    }
 }
 
 fn row_of(values: &[f64], row: usize, len: usize) -> &[f64] {

@@ -50,6 +50,9 @@ pub struct Past {
     pub half_life: Option<HalfLife>,
     /// Clock of the newest minibatch.
     pub clock: Option<f64>,
+    /// The column that says when a row was, where that is not when it came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
     /// Binary logarithm of how much a row counts now beside one of the beginning.
     pub halvings: f64,
     /// Weight of what does not count any more.
