@@ -15,7 +15,7 @@ use anabranch::infer::Increment;
 use anabranch::posterior::{Evidence, Posterior, Told};
 use anabranch::process::{AnyProcess, Bound, LabelStatistics};
 use anabranch_cluster::protocol::{
-    Append, Applied, Author, Event, Expectation, Record, Replica, ReplicaFault, Step, VoidReason, split,
+    Append, Applied, Author, Event, Expectation, Record, Replica, ReplicaFault, Step, Sum, VoidReason, split,
 };
 use anabranch_io::model::{Model, Provenance};
 use anabranch_io::{Column, Schema};
@@ -57,7 +57,8 @@ struct Flight {
 }
 
 struct Job {
-    batch: Minibatch,
+    /// One, or those of a sum.
+    batches: Vec<Minibatch>,
     author: Option<Author>,
     beginning: bool,
     /// Messages of the record that are still to be sent, the next one last.
@@ -293,22 +294,31 @@ impl World {
                 Step::ReadTo(at) => job.waiting = Waiting::Read(at),
                 Step::ReadAll => job.waiting = Waiting::Read(end),
                 Step::Done(outcome) => {
+                    let several = job.batches.len() > 1;
                     if outcome.conflicts > 0 {
                         self.note("conflict");
                     }
+                    if several {
+                        self.note("sum");
+                    }
                     self.acknowledge(worker);
                 }
+                Step::Overtaken(_) => {
+                    self.note("overtaken");
+                    self.hand_back(worker);
+                }
+                Step::Rejected(_) => panic!("the journal takes what it can"),
             }
         } else if event == Event::Ready {
             // A beginning or a minibatch to be set aside: whether it counted, the journal says.
-            if replica.is_settled(job.batch.id) {
+            if replica.is_settled(job.batches[0].id) {
                 self.acknowledge(worker);
             } else if job.beginning && replica.posterior().is_some() {
                 self.workers[worker].job = None;
             } else {
                 let record = match job.beginning {
-                    true => Record::Begin(Box::new((beginning(job.batch), Memory::default()))),
-                    false => Record::Aside { batch: job.batch.id, reason: "no luck".into() },
+                    true => Record::Begin(Box::new((beginning(job.batches[0]), Memory::default()))),
+                    false => Record::Aside { batch: job.batches[0].id, reason: "no luck".into() },
                 };
                 let lane = if job.beginning { Append::Births } else { Append::Plain };
                 self.send(worker, &record, lane, Expectation::None);
@@ -320,10 +330,52 @@ impl World {
 
     fn acknowledge(&mut self, worker: usize) {
         let job = self.workers[worker].job.take().expect("there is something to acknowledge");
-        // The acknowledgement may be lost too.
-        if !self.rng.random_bool(self.weather.lose) {
-            self.out.retain(|batch| batch.id != job.batch.id);
+        // The acknowledgements may be lost too, each for itself.
+        for done in job.batches {
+            if !self.rng.random_bool(self.weather.lose) {
+                self.out.retain(|batch| batch.id != done.id);
+            }
         }
+    }
+
+    /// Of an overtaken sum, what is settled is acknowledged, and the rest goes back to the queue.
+    fn hand_back(&mut self, worker: usize) {
+        let Worker { replica, job, .. } = &mut self.workers[worker];
+        let job = job.take().expect("there is something to hand back");
+        let (settled, left): (Vec<Minibatch>, Vec<Minibatch>) =
+            job.batches.into_iter().partition(|batch| replica.is_settled(batch.id));
+        assert!(!settled.is_empty() && !left.is_empty());
+        self.out.retain(|out| settled.iter().all(|batch| batch.id != out.id));
+        for batch in left {
+            // Somebody else may have it by now.
+            if let Some(ix) = self.out.iter().position(|out| out.id == batch.id) {
+                self.queue.push(self.out.swap_remove(ix));
+            }
+        }
+    }
+
+    /// What some minibatches taught, added up; those that do not fit stay in the queue.
+    fn learn_sum(
+        &mut self,
+        first: Minibatch,
+        posterior: &Posterior<AnyFamily, AnyProcess>,
+    ) -> (Sum, Vec<Minibatch>) {
+        let mut sum = Sum::of(first.id, self.learn(first, posterior));
+        let mut batches = vec![first];
+        let most = if self.rng.random_bool(0.5) { 1 } else { self.rng.random_range(2..5) };
+        while batches.len() < most && !self.queue.is_empty() {
+            let ix = self.rng.random_range(0..self.queue.len());
+            let batch = self.queue[ix];
+            let increment = self.learn(batch, posterior);
+            match sum.add(Sum::of(batch.id, increment)) {
+                Ok(()) => {
+                    self.out.push(self.queue.swap_remove(ix));
+                    batches.push(batch);
+                }
+                Err(_) => break,
+            }
+        }
+        (sum, batches)
     }
 
     fn take_up(&mut self, worker: usize) {
@@ -336,15 +388,15 @@ impl World {
         let aside = self.rng.random_bool(self.weather.aside);
         let posterior = self.workers[worker].replica.posterior().cloned();
         let beginning = posterior.is_none() && !aside;
-        let author = match posterior {
+        let (author, batches) = match posterior {
             Some(posterior) if !aside => {
-                let increment = self.learn(batch, &posterior);
-                Some(Author::new(batch.id, increment, Identification::Optimal))
+                let (sum, batches) = self.learn_sum(batch, &posterior);
+                (Some(Author::new(sum, Identification::Optimal)), batches)
             }
-            _ => None,
+            _ => (None, vec![batch]),
         };
         let job = Job {
-            batch,
+            batches,
             author,
             beginning,
             unsent: vec![],
@@ -612,6 +664,8 @@ fn whatever_gets_lost_every_minibatch_counts_once_and_all_replicas_agree() {
         "prior",
         "conflict",
         "begun twice",
+        "sum",
+        "overtaken",
     ] {
         assert!(seen.get(what).is_some_and(|n| *n > 50), "{what} is too rare to show anything: {seen:?}");
     }
@@ -637,9 +691,9 @@ fn a_record_of_a_newer_version_stops_the_replica_where_it_stands() {
         .remove(0);
     replica.read(1, Append::Births, &begin).unwrap();
     let mut newer = Record::Entry(Entry::Retire { id: ComponentId(0), into: ComponentId(0) }).to_bytes();
-    newer[5] = 3;
+    newer[5] = 4;
     let fault = replica.read(2, Append::Plain, &split(&newer, 2, 1 << 20)[0]).unwrap_err();
-    assert_eq!(fault.to_string(), "journal message 2: written in entry format 3, this program reads up to 2");
+    assert_eq!(fault.to_string(), "journal message 2: written in entry format 4, this program reads up to 3");
     assert_eq!(replica.position(), 1);
 }
 

@@ -158,6 +158,64 @@ fn workers_killed_between_append_and_acknowledgement_repeat_nothing() {
     }
 }
 
+/// The rows of a minibatch once more, under its name, as a message that the server takes for another one.
+fn publish_again(wire: &mut Wire, source: u64, train: &std::path::Path, number: usize) {
+    let text = std::fs::read_to_string(train).expect("rows");
+    let rows: Vec<&str> = text.lines().skip(1 + BATCH as usize * number).take(BATCH as usize).collect();
+    let subject = format!("anabranch.j.batch.{source}");
+    let payload = format!("a,b,c\n{}\n", rows.join("\n"));
+    wire.publish(&subject, &[("Anabranch-Batch", &number.to_string())], payload.as_bytes());
+}
+
+/// While the first entry of a worker is held back, what its threads learn is added up. Of that sum somebody else settles one
+/// minibatch: the sum is void, and the others are learned again.
+#[test]
+fn a_sum_of_which_a_part_was_settled_elsewhere_is_void_and_its_rest_is_learned_again() {
+    let place = Place::new();
+    let Some(server) = Server::start(Version::Current, &place.path("n0"), "") else { return };
+    let (url, train) = (server.url(), place.rows("train.csv", 1100, 44));
+    let proxy = Proxy::with_gate(server.port, "PUB anabranch.j.journal.", 1);
+    // Nothing is delivered again by itself.
+    place.submit(&url, "j", &train, &["--ack-wait", "600"]).ok();
+    let summing = Worker::start_with(&proxy.url(), "j", &["--threads", "4"]);
+    proxy.wait_for_the_word();
+    let other = Worker::start(&url, "j");
+    let status = || place.run(&["status", "--to", &url, "--job", "j", "--json"]).json();
+    // The worker holds eight of the twelve behind the bootstrap; four are left for the other one.
+    wait_until("the other one to do the rest", || {
+        let now = status();
+        now["pending"].as_u64() == now["held"].as_u64() && now["held"].as_u64().is_some_and(|n| n <= 8)
+    });
+    let before = status();
+    let absorbed = before["absorbed"].as_u64().expect("a number");
+    let source = before["sources"][0]["number"].as_u64().expect("a number");
+    publish_again(&mut Wire::to(&server), source, &train, 15);
+    wait_until("it to be settled", || status()["absorbed"].as_u64() > Some(absorbed));
+    proxy.open_the_gate();
+    place.check(&url, "j", 1100, &[&other, &summing]);
+    place.compare_with_one_process(&train, BATCH);
+    let report = summing.stop().json();
+    assert!(report["overtaken"].as_u64().is_some_and(|n| n > 0), "{report}");
+}
+
+/// Killed with a sum that was not appended, and with one that was, of which the server has a part of the acknowledgements.
+#[test]
+fn a_worker_killed_around_the_append_of_a_sum_loses_and_repeats_nothing() {
+    for (word, passes) in [("PUB anabranch.j.journal.", 1), ("PUB anabranch.j.journal.", 2), ("+ACK", 13)] {
+        let place = Place::new();
+        let Some(server) = Server::start(Version::Current, &place.path("n0"), "") else { return };
+        let (url, train) = (server.url(), place.rows("train.csv", ROWS, 45));
+        let proxy = Proxy::with_gate(server.port, word, passes);
+        place.submit(&url, "j", &train, &["--max-deliver", "1000"]).ok();
+        let victim = Worker::start_with(&proxy.url(), "j", &["--threads", "4"]);
+        proxy.wait_for_the_word();
+        victim.kill();
+        let other = Worker::start(&url, "j");
+        place.check(&url, "j", ROWS, &[&other]);
+        place.compare_with_one_process(&train, BATCH);
+    }
+}
+
 /// The pieces of a snapshot are in the store, and nothing says that they are one.
 #[test]
 fn a_worker_killed_while_it_stores_a_snapshot_leaves_nothing_behind() {

@@ -25,6 +25,7 @@ pub(crate) use journal::ROUNDING;
 pub use journal::{Absorb, Aside, Entry, Fold, Part, Void};
 pub use memory::{Behind, Memory, SAMPLE_ROWS};
 pub use merge::Joined;
+pub use rounds::in_flight;
 pub(crate) use rounds::{End, Flight, Rounds};
 pub use section::Section;
 
