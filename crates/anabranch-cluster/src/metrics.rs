@@ -19,6 +19,8 @@ pub(crate) struct Metrics {
     pub(crate) redelivered: AtomicU64,
     pub(crate) overtaken: AtomicU64,
     pub(crate) snapshots: AtomicU64,
+    pub(crate) states: AtomicU64,
+    pub(crate) state_bytes: AtomicU64,
     pub(crate) upkeep: AtomicU64,
     pub(crate) entries: AtomicU64,
     pub(crate) journal_bytes: AtomicU64,
@@ -151,7 +153,7 @@ impl Metrics {
         counter("worker_append_bytes_total", "Bytes of those appends.", get(&self.journal_bytes) as f64);
         counter(
             "worker_read_bytes_total",
-            "Bytes of the journal that this worker read.",
+            "Bytes of the journal and of states that this worker read.",
             get(&self.read_bytes) as f64,
         );
         counter(
@@ -170,6 +172,8 @@ impl Metrics {
             get(&self.overtaken) as f64,
         );
         counter("worker_snapshots_total", "Snapshots that this worker stored.", get(&self.snapshots) as f64);
+        counter("worker_states_total", "States that this worker told.", get(&self.states) as f64);
+        counter("worker_state_bytes_total", "Bytes of those states.", get(&self.state_bytes) as f64);
         counter(
             "worker_upkeep_total",
             "Priors, merges and replacements that this worker appended.",

@@ -8,6 +8,7 @@ use anabranch::family::AnyFamily;
 use anabranch::identify::ComponentId;
 use anabranch::posterior::{Densities, Evidence};
 use anabranch::process::AnyProcess;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -135,6 +136,19 @@ pub fn decode_entry(bytes: &[u8]) -> Result<MixtureEntry, EntryFault> {
         Received::Pass => Entry::Pass,
         Received::Split { id, parts } => Entry::Split { id, parts },
     })
+}
+
+/// States of a journal on their way to those who follow it.
+const STATE: Seal = Seal { letters: *b"ANBD", version: 1 };
+
+/// The bytes of a state.
+pub fn encode_state(state: &impl Serialize) -> Vec<u8> {
+    STATE.close(state)
+}
+
+/// A state from bytes that may be anything.
+pub fn decode_state<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    STATE.open(bytes).ok()
 }
 
 /// The densities travel beside what they belong to.

@@ -176,7 +176,9 @@ fn a_sum_of_which_a_part_was_settled_elsewhere_is_void_and_its_rest_is_learned_a
     let (url, train) = (server.url(), place.rows("train.csv", 1100, 44));
     let proxy = Proxy::with_gate(server.port, "PUB anabranch.j.journal.", 1);
     // Nothing is delivered again by itself.
-    place.submit(&url, "j", &train, &["--ack-wait", "600"]).ok();
+    let input = train.to_string_lossy().into_owned();
+    let sizes = ["--batch-size", "50", "--bootstrap", "500", "--ack-wait", "600"];
+    place.run(&[&["submit", "--to", &url, "--job", "j", &input][..], &sizes].concat()).ok();
     let summing = Worker::start_with(&proxy.url(), "j", &["--threads", "4"]);
     proxy.wait_for_the_word();
     let other = Worker::start(&url, "j");
@@ -310,4 +312,31 @@ fn a_full_journal_waits_for_the_trim() {
     // A newcomer starts from a snapshot: the journal's beginning is gone.
     let newcomer = Worker::start(&url, "j");
     place.check_minibatches(&url, "j", 20_000, 1000, &[&newcomer, &workers[0]]);
+}
+
+/// The holder of the lease tells states; a follower that was cut off has missed some, and comes to the same.
+#[test]
+fn a_follower_that_misses_states_comes_to_the_same() {
+    let rows = 40_000;
+    let place = Place::new();
+    let Some(server) = Server::start(Version::Current, &place.path("n0"), "") else { return };
+    let (url, train) = (server.url(), place.rows("train.csv", rows, 71));
+    place.submit(&url, "j", &train, &["--max-deliver", "1000"]).ok();
+    let teller = Worker::start(&url, "j");
+    wait_until("the journal to begin", || absorbed(&place, &url) > 0);
+    let proxy = Proxy::to(server.port);
+    let follower = Worker::start(&proxy.url(), "j");
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(250));
+        proxy.cut();
+        std::thread::sleep(Duration::from_millis(300));
+        proxy.heal();
+    }
+    place.check(&url, "j", rows, &[&teller, &follower]);
+    place.compare_with_one_process(&train, BATCH);
+    let told = teller.stop().json();
+    assert!(told["states"].as_u64().is_some_and(|n| n > 0), "{told}");
+    // Whoever is left holds the lease soon, and tells.
+    place.submit(&url, "j", &place.rows("more.csv", 1000, 72), &["--max-deliver", "1000"]).ok();
+    place.check(&url, "j", rows + 1000, &[&follower]);
 }

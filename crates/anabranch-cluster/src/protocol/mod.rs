@@ -14,6 +14,7 @@ mod frame;
 mod record;
 mod replica;
 mod snapshot;
+mod state;
 mod sum;
 
 pub use author::{Append, Author, Event, Expectation, Outcome, Step};
@@ -21,6 +22,7 @@ pub use frame::{FrameFault, Parts, split};
 pub use record::{Record, RecordFault};
 pub use replica::{Applied, Replica, ReplicaFault, Tally, VoidReason};
 pub use snapshot::{SNAPSHOT_VERSION, SnapshotFault};
+pub use state::{State, Told};
 pub use sum::Sum;
 
 /// Where in the journal something stands: the sequence number of its message, from 1.

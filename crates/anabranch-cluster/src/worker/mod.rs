@@ -49,6 +49,7 @@ use crate::patience::patiently;
 use crate::protocol::Replica;
 use crate::reader::{Central, follow};
 use crate::snapshots;
+use crate::states;
 use crate::web::{self, Door};
 
 /// How long one request for minibatches waits.
@@ -113,8 +114,12 @@ pub struct Report {
     pub appends: u64,
     /// Bytes of those appends.
     pub append_bytes: u64,
-    /// Bytes of the journal that were read.
+    /// Bytes of the journal and of states that were read.
     pub read_bytes: u64,
+    /// States that were told.
+    pub states: u64,
+    /// Bytes of those states.
+    pub state_bytes: u64,
     /// Minibatches that somebody had before.
     pub redelivered: u64,
     /// Minibatches that had to be learned from again, because somebody else had settled another one of their sum.
@@ -198,9 +203,19 @@ pub async fn work(job: Job, config: WorkerConfig) -> Result<Report, ClusterError
         endpoint.spawn(web::serve(listener, Door::Health, Arc::new(Shown(Arc::clone(&crew)))));
     }
     endpoint.spawn(health::watch(Arc::clone(&crew)));
+    // Who may not listen reads the journal.
+    if let Ok(states) = crew.job.client.subscribe(crew.job.name.state_subject()).await {
+        let (job, central, metrics) =
+            (crew.job.clone(), Arc::clone(&crew.central), Arc::clone(&crew.metrics));
+        let tells = Arc::clone(&crew);
+        let tells = move || tells.holds_lease.load(Ordering::Relaxed);
+        endpoint.spawn(states::listen(states, job, central, metrics, tells));
+    }
+    endpoint.spawn(duties::tell(Arc::clone(&crew)));
+    let told = || crew.central.hearsay.is_fresh() && !crew.holds_lease.load(Ordering::Relaxed);
     let duties = tokio::spawn(duties::tend(Arc::clone(&crew)));
     let result = tokio::select! {
-        error = follow(&crew.job, &crew.central, &crew.metrics) => Err(error),
+        error = follow(&crew.job, &crew.central, &crew.metrics, told) => Err(error),
         done = crew.run() => done,
     };
     crew.let_all_go(matches!(result, Err(ClusterError::Founding(_)))).await;
@@ -295,6 +310,8 @@ impl Crew {
             appends: get(&metrics.appends),
             append_bytes: get(&metrics.journal_bytes),
             read_bytes: get(&metrics.read_bytes),
+            states: get(&metrics.states),
+            state_bytes: get(&metrics.state_bytes),
             redelivered: get(&metrics.redelivered),
             overtaken: get(&metrics.overtaken),
             set_aside: get(&metrics.set_aside),

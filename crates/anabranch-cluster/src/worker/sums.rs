@@ -53,6 +53,8 @@ pub(super) struct Sums {
 struct Waiting {
     queue: VecDeque<Open>,
     pace: Pace,
+    /// What the holder of the lease asks for.
+    told: Duration,
     /// When the last one left.
     left: Instant,
     /// Weight of our rows that came to the journal, and of all rows when we began.
@@ -71,8 +73,14 @@ struct Open {
 impl Default for Sums {
     fn default() -> Self {
         let now = Instant::now();
-        let waiting =
-            Waiting { queue: VecDeque::new(), pace: Pace::new(now), left: now, ours: 0.0, before: None };
+        let waiting = Waiting {
+            queue: VecDeque::new(),
+            pace: Pace::new(now),
+            told: Duration::ZERO,
+            left: now,
+            ours: 0.0,
+            before: None,
+        };
         Self {
             waiting: Mutex::new(waiting),
             changed: Notify::new(),
@@ -99,10 +107,11 @@ impl Waiting {
             || self.queue.len() > 1
             || open.sum.batches().len() >= MOST
             || open.sum.mass() >= self.enough(mass);
+        let wait = self.pace.wait().max(self.told);
         Some(match (full, is_idle) {
             (true, _) => open.since,
-            (false, true) => open.since + LINGER.min(self.pace.wait()),
-            (false, false) => (self.left + self.pace.wait()).min(open.since + LONGEST),
+            (false, true) => open.since + LINGER.min(wait),
+            (false, false) => (self.left + wait).min(open.since + LONGEST),
         })
     }
 }
@@ -277,9 +286,18 @@ impl Crew {
         }
     }
 
+    /// Microseconds that this worker would have everybody wait from one append to the next.
+    pub(super) fn pace(&self) -> u64 {
+        self.sums.lock().pace.wait().as_micros() as u64
+    }
+
     fn measure_pace(&self) {
         let spent = self.metrics.seconds(Spent::Folding) + self.metrics.seconds(Spent::Writing);
-        self.sums.lock().pace.measure(Instant::now(), spent, self.config.threads);
+        let told = Duration::from_micros(self.central.told_pace.load(Ordering::Relaxed));
+        let mut waiting = self.sums.lock();
+        waiting.pace.measure(Instant::now(), spent, self.config.threads);
+        waiting.told =
+            if self.holds_lease.load(Ordering::Relaxed) { Duration::ZERO } else { told.min(LONGEST) };
     }
 }
 

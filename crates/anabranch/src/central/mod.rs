@@ -7,6 +7,7 @@
 mod admission;
 mod batch_set;
 mod change;
+mod difference;
 mod forget;
 mod journal;
 mod memory;
@@ -21,6 +22,7 @@ use arc_swap::ArcSwap;
 
 pub use batch_set::{BatchId, BatchSet};
 pub use change::{Change, What};
+pub use difference::Difference;
 pub(crate) use journal::ROUNDING;
 pub use journal::{Absorb, Aside, Entry, Fold, Part, Void};
 pub use memory::{Behind, Memory, SAMPLE_ROWS};
