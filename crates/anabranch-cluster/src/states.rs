@@ -3,7 +3,7 @@
 //! They go to whoever listens and are kept nowhere. A state that is lost, late or wrong costs a look into the journal. One too large
 //! to be sent to everybody at once is stored as a snapshot, and its place is told.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use futures_util::StreamExt;
 
 use crate::job::Job;
 use crate::metrics::{Metrics, Spent, add};
-use crate::protocol::{Parts, Replica, State, Told, split};
+use crate::protocol::{Parts, Replica, Sequence, State, Told, split};
 use crate::reader::Central;
 use crate::snapshots::{self, Room};
 
@@ -93,6 +93,8 @@ impl Teller {
 #[derive(Debug, Default)]
 pub(crate) struct Hearsay {
     last: Mutex<Option<Instant>>,
+    /// The message of the journal that was told last.
+    to: AtomicU64,
 }
 
 impl Hearsay {
@@ -102,8 +104,16 @@ impl Hearsay {
         last.is_some_and(|last| last.elapsed() < 6 * LATEST)
     }
 
-    fn note(&self, is_good: bool) {
-        *self.last.lock().expect("no holder panics") = is_good.then(Instant::now);
+    /// States that lead further than those before are as good as the journal.
+    fn note(&self, to: Sequence) {
+        if self.to.fetch_max(to, Ordering::Relaxed) < to {
+            *self.last.lock().expect("no holder panics") = Some(Instant::now());
+        }
+    }
+
+    /// One was missed, or is wrong.
+    fn forget(&self) {
+        *self.last.lock().expect("no holder panics") = None;
     }
 }
 
@@ -126,26 +136,26 @@ pub(crate) async fn listen(
         }
         let Ok(Some(bytes)) = parts.add(count, &message.payload) else { continue };
         let started = Instant::now();
-        let told = match bytes.split_first() {
+        let (told, to) = match bytes.split_first() {
             Some((&STORED, position)) => match position.try_into().map(u64::from_le_bytes) {
-                Ok(position) => take_stored(&job, &central, &metrics, position).await,
-                Err(_) => Told::Unfit,
+                Ok(position) => (take_stored(&job, &central, &metrics, position).await, position),
+                Err(_) => (Told::Unfit, 0),
             },
             _ => take(&central, &metrics, bytes).await,
         };
         match told {
             Told::Taken => {
                 metrics.spent(Spent::Folding, started.elapsed());
-                central.hearsay.note(true);
+                central.hearsay.note(to);
             }
-            // Who reads the journal himself knows more.
-            Told::Old => {}
-            Told::Missed | Told::Unfit => central.hearsay.note(false),
+            // Who reads the journal himself is ahead, and can leave it.
+            Told::Old => central.hearsay.note(to),
+            Told::Missed | Told::Unfit => central.hearsay.forget(),
         }
     }
 }
 
-async fn take(central: &Arc<Central>, metrics: &Metrics, bytes: Vec<u8>) -> Told {
+async fn take(central: &Arc<Central>, metrics: &Metrics, bytes: Vec<u8>) -> (Told, Sequence) {
     let central = Arc::clone(central);
     let size = bytes.len() as u64;
     let taken = tokio::task::spawn_blocking(move || match State::from_bytes(&bytes) {
@@ -154,15 +164,12 @@ async fn take(central: &Arc<Central>, metrics: &Metrics, bytes: Vec<u8>) -> Told
             if told == Told::Taken {
                 central.told_pace.store(state.pace, Ordering::Relaxed);
             }
-            told
+            (told, state.to())
         }
-        None => Told::Unfit,
+        None => (Told::Unfit, 0),
     });
-    let told = taken.await.unwrap_or(Told::Unfit);
-    if told != Told::Old {
-        add(&metrics.read_bytes, size);
-    }
-    told
+    add(&metrics.read_bytes, size);
+    taken.await.unwrap_or((Told::Unfit, 0))
 }
 
 async fn take_stored(job: &Job, central: &Central, metrics: &Metrics, position: u64) -> Told {

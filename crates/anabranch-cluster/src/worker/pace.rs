@@ -19,21 +19,23 @@ const WINDOW: Duration = Duration::from_millis(100);
 pub(super) struct Pace {
     seconds: f64,
     since: Instant,
-    spent: f64,
+    /// Seconds on the journal and on inference until then.
+    spent: [f64; 2],
 }
 
 impl Pace {
     pub(super) fn new(now: Instant) -> Self {
-        Self { seconds: 0.0, since: now, spent: 0.0 }
+        Self { seconds: 0.0, since: now, spent: [0.0; 2] }
     }
 
-    /// After so many seconds in all that were spent on the journal, by a worker of so many threads.
-    pub(super) fn measure(&mut self, now: Instant, spent: f64, threads: usize) {
-        let window = now.duration_since(self.since);
-        if window < WINDOW {
+    /// After so many seconds in all that were spent on the journal, and on inference. Both stretch alike on a busy machine.
+    pub(super) fn measure(&mut self, now: Instant, spent: [f64; 2]) {
+        if now.duration_since(self.since) < WINDOW {
             return;
         }
-        let share = (spent - self.spent) / (window.as_secs_f64() * threads.max(1) as f64);
+        let [journal, inference] = [0, 1].map(|ix| spent[ix] - self.spent[ix]);
+        let all = journal + inference;
+        let share = if all > 0.0 { journal / all } else { 0.0 };
         // It doubles and halves at most: a window may have been an odd one.
         let seconds = self.seconds.max(SHORTEST) * (share / SHARE).clamp(0.5, 2.0);
         self.seconds = if seconds < SHORTEST { 0.0 } else { seconds.min(LONGEST.as_secs_f64()) };
@@ -53,12 +55,13 @@ mod tests {
     fn settled(workers: f64, fold: f64) -> f64 {
         let start = Instant::now();
         let mut pace = Pace::new(start);
-        let (mut now, mut spent) = (0.0, 0.0);
+        let (mut now, mut spent) = (0.0, [0.0; 2]);
         for _ in 0..200 {
             // Without a wait a worker appends two hundred times a second.
             let entries = workers / pace.wait().as_secs_f64().max(0.005);
-            (now, spent) = (now + 0.2, spent + (0.2 * entries * fold).min(0.2));
-            pace.measure(start + Duration::from_secs_f64(now), spent, 1);
+            let journal = (0.2 * entries * fold).min(0.2);
+            (now, spent) = (now + 0.2, [spent[0] + journal, spent[1] + 0.2 - journal]);
+            pace.measure(start + Duration::from_secs_f64(now), spent);
         }
         pace.wait().as_secs_f64()
     }

@@ -292,10 +292,11 @@ impl Crew {
     }
 
     fn measure_pace(&self) {
-        let spent = self.metrics.seconds(Spent::Folding) + self.metrics.seconds(Spent::Writing);
+        let journal = self.metrics.seconds(Spent::Folding) + self.metrics.seconds(Spent::Writing);
+        let spent = [journal, self.metrics.seconds(Spent::Inferring)];
         let told = Duration::from_micros(self.central.told_pace.load(Ordering::Relaxed));
         let mut waiting = self.sums.lock();
-        waiting.pace.measure(Instant::now(), spent, self.config.threads);
+        waiting.pace.measure(Instant::now(), spent);
         waiting.told =
             if self.holds_lease.load(Ordering::Relaxed) { Duration::ZERO } else { told.min(LONGEST) };
     }
@@ -346,7 +347,7 @@ mod tests {
         // Half of all rows since were ours: 1/8 · 1e6 · 1/2 may be in flight, and half of that here.
         (sums.lock().before, sums.lock().ours) = (Some(0.0), 5e5);
         assert_eq!(sums.lock().enough(1e6), 31_250.0);
-        sums.lock().pace.measure(Instant::now() + Duration::from_secs(1), 100.0, 1);
+        sums.lock().pace.measure(Instant::now() + Duration::from_secs(1), [100.0, 1.0]);
         sums.lock().left = Instant::now() + Duration::from_secs(5);
         let _answer = sums.push(sum(1, false), 9, false);
         assert_eq!((due(false), due(true)), (Some(false), Some(false)));
