@@ -25,6 +25,7 @@ mod reader;
 mod rows;
 mod snapshots;
 mod spec;
+mod states;
 mod status;
 mod submit;
 mod web;

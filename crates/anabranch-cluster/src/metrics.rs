@@ -17,7 +17,10 @@ pub(crate) struct Metrics {
     pub(crate) appends: AtomicU64,
     pub(crate) set_aside: AtomicU64,
     pub(crate) redelivered: AtomicU64,
+    pub(crate) overtaken: AtomicU64,
     pub(crate) snapshots: AtomicU64,
+    pub(crate) states: AtomicU64,
+    pub(crate) state_bytes: AtomicU64,
     pub(crate) upkeep: AtomicU64,
     pub(crate) entries: AtomicU64,
     pub(crate) journal_bytes: AtomicU64,
@@ -26,6 +29,7 @@ pub(crate) struct Metrics {
     append: Histogram,
     fold: Histogram,
     wait_micros: AtomicU64,
+    write_micros: AtomicU64,
     pub(crate) lease: AtomicU64,
 }
 
@@ -70,8 +74,10 @@ impl Histogram {
 pub(crate) enum Spent {
     /// Inference, on the threads of the worker.
     Inferring,
-    /// From the first append of an increment to the moment it is in.
+    /// From the first append of a sum to the moment it is in.
     Appending,
+    /// Making the bytes of entries.
+    Writing,
     /// Folding one message of the journal.
     Folding,
     /// Waiting for a minibatch with nothing to do.
@@ -100,11 +106,12 @@ impl Metrics {
             Spent::Appending => self.append.add(time),
             Spent::Folding => self.fold.add(time),
             Spent::Waiting => add(&self.wait_micros, time.as_micros() as u64),
+            Spent::Writing => add(&self.write_micros, time.as_micros() as u64),
         }
     }
 
-    pub(crate) fn finished(&self, rows: u64, outcome: Outcome) {
-        add(&self.minibatches, 1);
+    pub(crate) fn finished(&self, minibatches: u64, rows: u64, outcome: Outcome) {
+        add(&self.minibatches, minibatches);
         add(&self.rows, rows);
         add(&self.conflicts, outcome.conflicts);
         add(&self.matchings, outcome.matchings);
@@ -117,6 +124,7 @@ impl Metrics {
             Spent::Appending => self.append.seconds(),
             Spent::Folding => self.fold.seconds(),
             Spent::Waiting => get(&self.wait_micros) as f64 / 1e6,
+            Spent::Writing => get(&self.write_micros) as f64 / 1e6,
         }
     }
 
@@ -145,7 +153,7 @@ impl Metrics {
         counter("worker_append_bytes_total", "Bytes of those appends.", get(&self.journal_bytes) as f64);
         counter(
             "worker_read_bytes_total",
-            "Bytes of the journal that this worker read.",
+            "Bytes of the journal and of states that this worker read.",
             get(&self.read_bytes) as f64,
         );
         counter(
@@ -158,7 +166,14 @@ impl Metrics {
             "Minibatches that somebody had before.",
             get(&self.redelivered) as f64,
         );
+        counter(
+            "worker_overtaken_total",
+            "Minibatches to be learned from again: another one of their sum was settled.",
+            get(&self.overtaken) as f64,
+        );
         counter("worker_snapshots_total", "Snapshots that this worker stored.", get(&self.snapshots) as f64);
+        counter("worker_states_total", "States that this worker told.", get(&self.states) as f64);
+        counter("worker_state_bytes_total", "Bytes of those states.", get(&self.state_bytes) as f64);
         counter(
             "worker_upkeep_total",
             "Priors, merges and replacements that this worker appended.",
@@ -170,6 +185,7 @@ impl Metrics {
             get(&self.entries) as f64,
         );
         counter("worker_wait_seconds_total", "Seconds without a minibatch.", self.seconds(Spent::Waiting));
+        counter("worker_write_seconds_total", "Seconds of writing entries.", self.seconds(Spent::Writing));
         let tally = replica.tally();
         counter(
             "journal_superseded_total",
@@ -217,7 +233,7 @@ impl Metrics {
             ("worker_infer_seconds", "Seconds of inference of one minibatch.", &self.infer),
             (
                 "worker_append_seconds",
-                "Seconds from the first append of an increment to the moment it is in.",
+                "Seconds from the first append of a sum to the moment it is in.",
                 &self.append,
             ),
             ("worker_fold_seconds", "Seconds of folding one message of the journal.", &self.fold),

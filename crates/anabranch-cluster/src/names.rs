@@ -95,6 +95,11 @@ impl JobName {
         }
     }
 
+    /// Where the holder of the lease tells the folded state.
+    pub(crate) fn state_subject(&self) -> String {
+        format!("anabranch.{}.state", self.0)
+    }
+
     pub(crate) fn lane(&self, subject: &str) -> Append {
         if subject.ends_with(".births") { Append::Births } else { Append::Plain }
     }

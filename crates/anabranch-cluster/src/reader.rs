@@ -1,5 +1,6 @@
 //! Following the journal: the newest snapshot, then every message behind it, for as long as the process lives.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -19,8 +20,9 @@ use crate::job::{Access, Job, last_sequence};
 use crate::metrics::{Metrics, add};
 use crate::names::JobName;
 use crate::patience::patiently;
-use crate::protocol::{Applied, Replica, ReplicaFault, Sequence};
+use crate::protocol::{Applied, Replica, ReplicaFault, Sequence, State, Told};
 use crate::snapshots;
+use crate::states::Hearsay;
 
 /// A posterior as workers read it.
 pub(crate) type Snapshot = Posterior<AnyFamily, AnyProcess>;
@@ -30,6 +32,8 @@ const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How long a journal may look older than what was read of it.
 const CATCH_UP: Duration = Duration::from_secs(20);
 const MESSAGES_AT_ONCE: usize = 200;
+/// How often one who is told looks whether he still is.
+const GLANCE: Duration = Duration::from_millis(50);
 
 /// The replica of this process, shared by all its threads.
 pub(crate) struct Central {
@@ -38,13 +42,23 @@ pub(crate) struct Central {
     position: watch::Sender<Sequence>,
     /// The last message that was read from the journal itself, and the checksum of its bytes.
     last_read: Mutex<(Sequence, u32)>,
+    pub(crate) hearsay: Hearsay,
+    /// Microseconds from one append to the next, as the holder of the lease would have it.
+    pub(crate) told_pace: AtomicU64,
 }
 
 impl Central {
     pub(crate) fn new(replica: Replica) -> Arc<Self> {
         let posterior = ArcSwapOption::new(replica.posterior().cloned().map(Arc::new));
         let position = watch::Sender::new(replica.position());
-        Arc::new(Self { replica: Mutex::new(replica), posterior, position, last_read: Mutex::default() })
+        Arc::new(Self {
+            replica: Mutex::new(replica),
+            posterior,
+            position,
+            last_read: Mutex::default(),
+            hearsay: Hearsay::default(),
+            told_pace: AtomicU64::new(0),
+        })
     }
 
     /// The newest posterior, without waiting; `None` until the journal has begun.
@@ -91,7 +105,25 @@ impl Central {
         Ok(applied)
     }
 
-    fn replace(&self, newer: Replica) {
+    /// Goes where a state leads. It is put together beside the lock, and counts unless the replica has moved meanwhile.
+    pub(crate) fn take(&self, state: &State) -> Told {
+        let mut there = self.replica();
+        let from = there.position();
+        let told = there.take(state);
+        if told != Told::Taken {
+            return told;
+        }
+        let mut replica = self.replica.lock().expect("no holder of this lock panics");
+        if replica.position() != from {
+            return if replica.position() >= state.to() { Told::Old } else { Told::Missed };
+        }
+        *replica = there;
+        self.posterior.store(replica.posterior().cloned().map(Arc::new));
+        self.position.send_replace(replica.position());
+        Told::Taken
+    }
+
+    pub(crate) fn replace(&self, newer: Replica) {
         let mut replica = self.replica.lock().expect("no holder of this lock panics");
         if newer.position() > replica.position() {
             *replica = newer;
@@ -102,12 +134,23 @@ impl Central {
 }
 
 /// Reads the journal until something happens that cannot be repaired by reading again.
-pub(crate) async fn follow(job: &Job, central: &Central, metrics: &Metrics) -> ClusterError {
+///
+/// `told` says whether others tell this replica enough; then nothing is read.
+pub(crate) async fn follow(
+    job: &Job,
+    central: &Central,
+    metrics: &Metrics,
+    told: impl Fn() -> bool,
+) -> ClusterError {
     let mut pause = Duration::from_millis(50);
     let mut replaced_since = None;
     loop {
+        if told() {
+            tokio::time::sleep(GLANCE).await;
+            continue;
+        }
         let before = central.with(Replica::position);
-        match follow_once(job, central, metrics).await {
+        match follow_once(job, central, metrics, &told).await {
             // A server that has just restarted may show an old state until it has caught up.
             Err(error @ ClusterError::Replaced { .. }) => {
                 if replaced_since.get_or_insert_with(Instant::now).elapsed() > CATCH_UP {
@@ -141,7 +184,12 @@ async fn check_same(job: &Job, central: &Central, end: Sequence) -> Result<(), C
     }
 }
 
-async fn follow_once(job: &Job, central: &Central, metrics: &Metrics) -> Result<(), ClusterError> {
+async fn follow_once(
+    job: &Job,
+    central: &Central,
+    metrics: &Metrics,
+    told: &impl Fn() -> bool,
+) -> Result<(), ClusterError> {
     let doing = "reading the journal";
     let state = job.journal.get_info().await.doing(doing)?.state;
     let position = central.with(Replica::position);
@@ -187,6 +235,9 @@ async fn follow_once(job: &Job, central: &Central, metrics: &Metrics) -> Result<
             Err(ReplicaFault::Gap { .. }) => return Ok(()),
             Err(fault) => return Err(fault.into()),
         }
+        if told() {
+            return Ok(());
+        }
     }
     Ok(())
 }
@@ -208,7 +259,7 @@ impl Follower {
     pub async fn start(job: Job) -> Result<Self, ClusterError> {
         let central = Central::new(patiently(|| snapshots::load(&job)).await?);
         let ours = Arc::clone(&central);
-        let reading = tokio::spawn(async move { follow(&job, &ours, &Metrics::default()).await });
+        let reading = tokio::spawn(async move { follow(&job, &ours, &Metrics::default(), || false).await });
         Ok(Self { central, reading })
     }
 
@@ -233,7 +284,7 @@ pub async fn fetch_replica(job: &Job) -> Result<Replica, ClusterError> {
     let end = patiently(|| last_sequence(&job.journal)).await?;
     let metrics = Metrics::default();
     tokio::select! {
-        error = follow(job, &central, &metrics) => return Err(error),
+        error = follow(job, &central, &metrics, || false) => return Err(error),
         () = central.reaches(end) => {}
     }
     Ok(central.replica())

@@ -4,6 +4,8 @@
 //! the journal reaches back to the older one while there is room: a snapshot that turns out damaged then costs nothing but time. A
 //! writer that dies on the way leaves no object at all.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use async_nats::jetstream::object_store::{ObjectMetadata, ObjectStore};
 use futures_util::StreamExt;
 use tokio::io::AsyncReadExt;
@@ -58,7 +60,7 @@ pub(crate) async fn newest(job: &Job) -> Result<Sequence, ClusterError> {
 /// The newest replica that can be loaded, or an empty one.
 pub(crate) async fn load(job: &Job) -> Result<Replica, ClusterError> {
     for Stored { position, .. } in stored(&job.snapshots).await? {
-        match load_one(&job.snapshots, position).await {
+        match load_one(&job.snapshots, position, &AtomicU64::new(0)).await {
             Ok(replica) => return Ok(replica),
             Err(newer @ ClusterError::Newer(_)) => return Err(newer),
             // Damaged, or removed while we looked: the next one will do, and the journal reaches back to it.
@@ -68,10 +70,16 @@ pub(crate) async fn load(job: &Job) -> Result<Replica, ClusterError> {
     Ok(Replica::new())
 }
 
-async fn load_one(store: &ObjectStore, position: Sequence) -> Result<Replica, ClusterError> {
+/// One snapshot; its bytes are added to `read`.
+pub(crate) async fn load_one(
+    store: &ObjectStore,
+    position: Sequence,
+    read: &AtomicU64,
+) -> Result<Replica, ClusterError> {
     let mut object = store.get(object_name(position)).await.doing("fetching a snapshot")?;
     let mut bytes = Vec::new();
     object.read_to_end(&mut bytes).await.doing("fetching a snapshot")?;
+    read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
     let replica = tokio::task::spawn_blocking(move || Replica::from_snapshot(&bytes)).await;
     Ok(replica.doing("reading a snapshot")??)
 }
@@ -89,7 +97,7 @@ pub(crate) async fn store(job: &Job, replica: Replica, room: Room) -> Result<Seq
         ..ObjectMetadata::default()
     };
     job.snapshots.put(meta, &mut bytes.as_slice()).await.doing("storing a snapshot")?;
-    if let Err(error) = load_one(&job.snapshots, position).await {
+    if let Err(error) = load_one(&job.snapshots, position, &AtomicU64::new(0)).await {
         let _ = job.snapshots.delete(&name).await;
         return Err(error);
     }

@@ -3,7 +3,7 @@
 use anabranch::infer::PriorChoice;
 use anabranch::process::{Bound, Parameter};
 use anabranch_io::OnBadRow;
-use anabranch_io::journal::ENTRY_VERSION;
+use anabranch_io::journal::{ENTRY_VERSION, SUMS_SINCE};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ClusterError;
@@ -116,6 +116,11 @@ impl JobSpec {
             .map_err(|error| ClusterError::Damaged(format!("the job's settings: {error}")))
     }
 
+    /// Whether an entry may hold several minibatches: the workers of an older job may not know that.
+    pub(crate) fn has_sums(&self) -> bool {
+        self.entry_format >= SUMS_SINCE.into()
+    }
+
     pub(crate) fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("settings hold only text and numbers")
     }
@@ -124,7 +129,8 @@ impl JobSpec {
     pub(crate) fn difference(&self, other: &Self) -> Option<(String, String, String)> {
         let (a, b) = (serde_json::to_value(self).ok()?, serde_json::to_value(other).ok()?);
         let (a, b) = (a.as_object()?, b.as_object()?);
-        a.iter().find_map(|(name, mine)| {
+        // A job keeps the format that it was created with, and newer programs write in it.
+        a.iter().filter(|(name, _)| *name != "entry_format").find_map(|(name, mine)| {
             let theirs = b.get(name)?;
             (mine != theirs).then(|| (name.clone(), mine.to_string(), theirs.to_string()))
         })
@@ -139,8 +145,8 @@ mod tests {
     fn settings_survive_and_a_newer_format_is_refused_before_anything_else_is_read() {
         let spec = JobSpec::default();
         assert_eq!(JobSpec::from_json(&spec.to_json()).unwrap(), spec);
-        let error = JobSpec::from_json(br#"{"entry_format": 3, "something": "new"}"#).unwrap_err();
-        assert_eq!(error.to_string(), "the job's journal is in entry format 3, this program knows up to 2");
+        let error = JobSpec::from_json(br#"{"entry_format": 4, "something": "new"}"#).unwrap_err();
+        assert_eq!(error.to_string(), "the job's journal is in entry format 4, this program knows up to 3");
     }
 
     #[test]
@@ -148,5 +154,6 @@ mod tests {
         let (a, b) = (JobSpec::default(), JobSpec { alpha: 2.0.into(), ..JobSpec::default() });
         assert_eq!(a.difference(&b), Some(("alpha".into(), "5.0".into(), "2.0".into())));
         assert_eq!(a.difference(&a), None);
+        assert_eq!(a.difference(&JobSpec { entry_format: 2, ..JobSpec::default() }), None);
     }
 }

@@ -12,10 +12,11 @@ use anabranch::central::{BatchId, BatchSet, Entry, Fold, Memory, Part};
 use anabranch::family::{AnyFamily, Bernoulli, Conjugate};
 use anabranch::identify::{ComponentId, Identification};
 use anabranch::infer::Increment;
-use anabranch::posterior::{Evidence, Posterior, Told};
+use anabranch::posterior::{Evidence, Posterior, Told as Densities};
 use anabranch::process::{AnyProcess, Bound, LabelStatistics};
 use anabranch_cluster::protocol::{
-    Append, Applied, Author, Event, Expectation, Record, Replica, ReplicaFault, Step, VoidReason, split,
+    Append, Applied, Author, Event, Expectation, Record, Replica, ReplicaFault, State, Step, Sum, Told,
+    VoidReason, split,
 };
 use anabranch_io::model::{Model, Provenance};
 use anabranch_io::{Column, Schema};
@@ -57,7 +58,8 @@ struct Flight {
 }
 
 struct Job {
-    batch: Minibatch,
+    /// One, or those of a sum.
+    batches: Vec<Minibatch>,
     author: Option<Author>,
     beginning: bool,
     /// Messages of the record that are still to be sent, the next one last.
@@ -95,6 +97,8 @@ struct World {
     workers: Vec<Worker>,
     submitted: BTreeMap<u64, Minibatch>,
     names: u64,
+    /// The state that was told last, and by whom.
+    told: Option<(usize, u64, Replica)>,
     seen: BTreeMap<&'static str, u64>,
 }
 
@@ -178,6 +182,7 @@ impl World {
             flights: Vec::new(),
             workers: (0..WORKERS).map(|_| Worker::default()).collect(),
             names: 0,
+            told: None,
             seen: BTreeMap::new(),
         }
     }
@@ -201,7 +206,7 @@ impl World {
         let mut increment = Increment {
             base: posterior.version(),
             mass: f64::from(batch.rows),
-            familiarity: Some(Told::of_median(-f64::from(batch.ones))),
+            familiarity: Some(Densities::of_median(-f64::from(batch.ones))),
             existing: vec![],
             new: vec![],
         };
@@ -293,22 +298,31 @@ impl World {
                 Step::ReadTo(at) => job.waiting = Waiting::Read(at),
                 Step::ReadAll => job.waiting = Waiting::Read(end),
                 Step::Done(outcome) => {
+                    let several = job.batches.len() > 1;
                     if outcome.conflicts > 0 {
                         self.note("conflict");
                     }
+                    if several {
+                        self.note("sum");
+                    }
                     self.acknowledge(worker);
                 }
+                Step::Overtaken(_) => {
+                    self.note("overtaken");
+                    self.hand_back(worker);
+                }
+                Step::Rejected(_) => panic!("the journal takes what it can"),
             }
         } else if event == Event::Ready {
             // A beginning or a minibatch to be set aside: whether it counted, the journal says.
-            if replica.is_settled(job.batch.id) {
+            if replica.is_settled(job.batches[0].id) {
                 self.acknowledge(worker);
             } else if job.beginning && replica.posterior().is_some() {
                 self.workers[worker].job = None;
             } else {
                 let record = match job.beginning {
-                    true => Record::Begin(Box::new((beginning(job.batch), Memory::default()))),
-                    false => Record::Aside { batch: job.batch.id, reason: "no luck".into() },
+                    true => Record::Begin(Box::new((beginning(job.batches[0]), Memory::default()))),
+                    false => Record::Aside { batch: job.batches[0].id, reason: "no luck".into() },
                 };
                 let lane = if job.beginning { Append::Births } else { Append::Plain };
                 self.send(worker, &record, lane, Expectation::None);
@@ -320,10 +334,52 @@ impl World {
 
     fn acknowledge(&mut self, worker: usize) {
         let job = self.workers[worker].job.take().expect("there is something to acknowledge");
-        // The acknowledgement may be lost too.
-        if !self.rng.random_bool(self.weather.lose) {
-            self.out.retain(|batch| batch.id != job.batch.id);
+        // The acknowledgements may be lost too, each for itself.
+        for done in job.batches {
+            if !self.rng.random_bool(self.weather.lose) {
+                self.out.retain(|batch| batch.id != done.id);
+            }
         }
+    }
+
+    /// Of an overtaken sum, what is settled is acknowledged, and the rest goes back to the queue.
+    fn hand_back(&mut self, worker: usize) {
+        let Worker { replica, job, .. } = &mut self.workers[worker];
+        let job = job.take().expect("there is something to hand back");
+        let (settled, left): (Vec<Minibatch>, Vec<Minibatch>) =
+            job.batches.into_iter().partition(|batch| replica.is_settled(batch.id));
+        assert!(!settled.is_empty() && !left.is_empty());
+        self.out.retain(|out| settled.iter().all(|batch| batch.id != out.id));
+        for batch in left {
+            // Somebody else may have it by now.
+            if let Some(ix) = self.out.iter().position(|out| out.id == batch.id) {
+                self.queue.push(self.out.swap_remove(ix));
+            }
+        }
+    }
+
+    /// What some minibatches taught, added up; those that do not fit stay in the queue.
+    fn learn_sum(
+        &mut self,
+        first: Minibatch,
+        posterior: &Posterior<AnyFamily, AnyProcess>,
+    ) -> (Sum, Vec<Minibatch>) {
+        let mut sum = Sum::of(first.id, self.learn(first, posterior));
+        let mut batches = vec![first];
+        let most = if self.rng.random_bool(0.5) { 1 } else { self.rng.random_range(2..5) };
+        while batches.len() < most && !self.queue.is_empty() {
+            let ix = self.rng.random_range(0..self.queue.len());
+            let batch = self.queue[ix];
+            let increment = self.learn(batch, posterior);
+            match sum.add(Sum::of(batch.id, increment)) {
+                Ok(()) => {
+                    self.out.push(self.queue.swap_remove(ix));
+                    batches.push(batch);
+                }
+                Err(_) => break,
+            }
+        }
+        (sum, batches)
     }
 
     fn take_up(&mut self, worker: usize) {
@@ -336,15 +392,15 @@ impl World {
         let aside = self.rng.random_bool(self.weather.aside);
         let posterior = self.workers[worker].replica.posterior().cloned();
         let beginning = posterior.is_none() && !aside;
-        let author = match posterior {
+        let (author, batches) = match posterior {
             Some(posterior) if !aside => {
-                let increment = self.learn(batch, &posterior);
-                Some(Author::new(batch.id, increment, Identification::Optimal))
+                let (sum, batches) = self.learn_sum(batch, &posterior);
+                (Some(Author::new(sum, Identification::Optimal)), batches)
             }
-            _ => None,
+            _ => (None, vec![batch]),
         };
         let job = Job {
-            batch,
+            batches,
             author,
             beginning,
             unsent: vec![],
@@ -379,10 +435,39 @@ impl World {
                 Err(fault) => panic!("{fault}"),
             }
         }
+        self.go_on_reading(worker);
+    }
+
+    /// The author goes on when what he waits for was read.
+    fn go_on_reading(&mut self, worker: usize) {
         let replica = &self.workers[worker].replica;
         let waiting = self.workers[worker].job.as_ref().map(|job| job.waiting);
         if matches!(waiting, Some(Waiting::Read(at)) if replica.position() >= at) {
             self.step(worker, Event::Ready);
+        }
+    }
+
+    /// Whoever believes that he holds the lease tells his state; some hear it, some do not.
+    fn tell(&mut self, worker: usize) {
+        let (life, replica) = (self.workers[worker].life, self.workers[worker].replica.clone());
+        let whole = self.rng.random_bool(0.2);
+        let earlier = self.told.take().filter(|(by, in_life, _)| !whole && (*by, *in_life) == (worker, life));
+        let Some(state) = replica.state_since(earlier.as_ref().map(|(_, _, replica)| replica), 0) else {
+            return;
+        };
+        let state = State::from_bytes(&state.to_bytes()).expect("it is whole");
+        self.told = Some((worker, life, replica));
+        for other in 0..WORKERS {
+            if self.workers[other].paused || self.rng.random_bool(0.4) {
+                continue;
+            }
+            match self.workers[other].replica.take(&state) {
+                Told::Taken => self.note("told"),
+                Told::Missed => self.note("missed a state"),
+                Told::Old => {}
+                Told::Unfit => panic!("a state that does not fit"),
+            }
+            self.go_on_reading(other);
         }
     }
 
@@ -483,6 +568,9 @@ impl World {
         }
         if self.rng.random_bool(0.02) {
             self.upkeep(worker);
+        }
+        if self.rng.random_bool(0.05) {
+            self.tell(worker);
         }
         if !self.flights.is_empty() && self.rng.random_bool(0.5) {
             let ix = self.rng.random_range(0..self.flights.len());
@@ -612,6 +700,10 @@ fn whatever_gets_lost_every_minibatch_counts_once_and_all_replicas_agree() {
         "prior",
         "conflict",
         "begun twice",
+        "sum",
+        "overtaken",
+        "told",
+        "missed a state",
     ] {
         assert!(seen.get(what).is_some_and(|n| *n > 50), "{what} is too rare to show anything: {seen:?}");
     }
@@ -637,9 +729,9 @@ fn a_record_of_a_newer_version_stops_the_replica_where_it_stands() {
         .remove(0);
     replica.read(1, Append::Births, &begin).unwrap();
     let mut newer = Record::Entry(Entry::Retire { id: ComponentId(0), into: ComponentId(0) }).to_bytes();
-    newer[5] = 3;
+    newer[5] = 4;
     let fault = replica.read(2, Append::Plain, &split(&newer, 2, 1 << 20)[0]).unwrap_err();
-    assert_eq!(fault.to_string(), "journal message 2: written in entry format 3, this program reads up to 2");
+    assert_eq!(fault.to_string(), "journal message 2: written in entry format 4, this program reads up to 3");
     assert_eq!(replica.position(), 1);
 }
 
@@ -671,4 +763,69 @@ fn numbers_that_no_rows_have_are_void() {
     assert_eq!(replica.read(6, Append::Plain, &record(good())), Ok(Applied::Absorbed(BatchId(1), 0)));
     let provenance = Arc::clone(replica.provenance().unwrap());
     assert_eq!(provenance.batch_size, 1);
+}
+
+#[test]
+fn a_state_brings_a_replica_where_the_journal_would_and_a_wrong_one_nowhere() {
+    let batch = |id: u64| Minibatch { id: BatchId(id), rows: 3, ones: 1 };
+    let begin = Record::Begin(Box::new((beginning(batch(0)), Memory::default())));
+    let entry = |id: u64, component: u64| {
+        let absorb = anabranch::central::Absorb {
+            batch: BatchId(id),
+            base: 1,
+            pass: 0,
+            mass: 2.0,
+            familiarity: None,
+            existing: vec![(ComponentId(component), certain(2, 1))],
+            new: vec![],
+        };
+        Record::Entry(Entry::Sum { also: vec![BatchId(id + 10)], absorb })
+    };
+    let prior = Bernoulli::new(vec![0.7], vec![0.3]).unwrap().into();
+    let records = [
+        begin,
+        entry(1, 0),
+        Record::Entry(Entry::Prior { family: prior, process: process() }),
+        Record::Aside { batch: BatchId(5), reason: "no luck".into() },
+        entry(2, 0),
+    ];
+    let mut at = vec![Replica::new()];
+    for (position, record) in (1..).zip(&records) {
+        let mut next = at.last().unwrap().clone();
+        next.read(position, Append::Plain, &split(&record.to_bytes(), position, 1 << 20)[0]).unwrap();
+        at.push(next);
+    }
+    let through = |state: State| State::from_bytes(&state.to_bytes()).unwrap();
+    for from in [None, Some(1), Some(2), Some(3), Some(4)] {
+        let state = through(at[5].state_since(from.map(|from: usize| &at[from]), 7).unwrap());
+        assert_eq!((state.to(), state.pace), (5, 7));
+        for (position, replica) in at.iter().enumerate() {
+            let mut replica = replica.clone();
+            let told = replica.take(&state);
+            match position {
+                5 => assert_eq!(told, Told::Old),
+                0 => assert_eq!(told, Told::Missed, "nothing was begun"),
+                _ if position < from.unwrap_or(0) => assert_eq!(told, Told::Missed),
+                _ => {
+                    assert_eq!(told, Told::Taken, "from {position}");
+                    assert_eq!(fingerprint(&replica), fingerprint(&at[5]));
+                    assert_eq!(replica.posterior().unwrap().family(), at[5].posterior().unwrap().family());
+                    assert_eq!(replica.to_snapshot(), at[5].to_snapshot());
+                }
+            }
+        }
+    }
+    // The state of another journal: components that this replica does not have, or other sums.
+    let mut other = at[1].clone();
+    other.read(2, Append::Plain, &split(&entry(8, 0).to_bytes(), 2, 1 << 20)[0]).unwrap();
+    let mut state = through(other.state_since(Some(&at[1]), 0).unwrap());
+    assert_eq!(at[1].clone().take(&state), Told::Taken);
+    let before = at[1].clone();
+    let mut bytes = state.to_bytes();
+    *bytes.last_mut().unwrap() ^= 1;
+    assert!(State::from_bytes(&bytes).is_none());
+    state = through(at[5].state_since(Some(&at[4]), 0).unwrap());
+    let mut behind = at[1].clone();
+    assert_eq!(behind.take(&state), Told::Missed);
+    assert_eq!(fingerprint(&behind), fingerprint(&before));
 }

@@ -3,20 +3,26 @@
 //! Evidence travels as it does in an increment ([`crate::wire`]): sealed, versioned, checksummed. A prior travels as JSON, as
 //! in the model file. Numbers are as they were sent: whether they can be true is for the posterior to say.
 
-use anabranch::central::{Absorb, Entry, Part};
+use anabranch::central::{Absorb, BatchId, Entry, Part};
 use anabranch::family::AnyFamily;
 use anabranch::identify::ComponentId;
 use anabranch::posterior::{Densities, Evidence};
 use anabranch::process::AnyProcess;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::sealed::{Seal, SealFault};
 
 /// The version of entries that this program writes; it reads this one and older ones.
-pub const ENTRY_VERSION: u8 = 2;
+pub const ENTRY_VERSION: u8 = 3;
+
+/// The first version that has sums of minibatches.
+pub const SUMS_SINCE: u8 = 3;
 
 const ENTRY: Seal = Seal { letters: *b"ANBJ", version: ENTRY_VERSION };
+/// Everything but sums, which programs of the version before read too.
+const OLDER: Seal = Seal { version: SUMS_SINCE - 1, ..ENTRY };
 
 /// An entry of the journal of a mixture.
 pub type MixtureEntry = Entry<AnyFamily, AnyProcess>;
@@ -50,6 +56,7 @@ enum Sent<'a> {
     Pass,
     Split { id: ComponentId, parts: &'a [Part] },
     AbsorbTold(&'a Absorb, &'a Densities),
+    Sum(&'a [BatchId], &'a Absorb, Option<&'a Densities>),
 }
 
 /// The same kinds.
@@ -63,6 +70,7 @@ enum Received {
     Pass,
     Split { id: ComponentId, parts: Vec<Part> },
     AbsorbTold(Absorb, Densities),
+    Sum(Vec<BatchId>, Absorb, Option<Densities>),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -84,7 +92,11 @@ struct Prior {
 /// # Ok::<(), anabranch_io::journal::EntryFault>(())
 /// ```
 pub fn encode_entry(entry: &MixtureEntry) -> Result<Vec<u8>, EntryFault> {
-    Ok(ENTRY.close(&match entry {
+    if let Entry::Sum { also, absorb } = entry {
+        let densities = absorb.familiarity.as_ref().map(|told| &told.densities);
+        return Ok(ENTRY.close(&Sent::Sum(also, absorb, densities)));
+    }
+    Ok(OLDER.close(&match entry {
         Entry::Absorb(absorb) => match &absorb.familiarity {
             Some(told) if !told.densities.is_empty() => Sent::AbsorbTold(absorb, &told.densities),
             _ => Sent::Absorb(absorb),
@@ -111,12 +123,8 @@ pub fn decode_entry(bytes: &[u8]) -> Result<MixtureEntry, EntryFault> {
     })?;
     Ok(match received {
         Received::Absorb(absorb) => Entry::Absorb(absorb),
-        Received::AbsorbTold(mut absorb, densities) => {
-            if let Some(told) = &mut absorb.familiarity {
-                told.densities = densities;
-            }
-            Entry::Absorb(absorb)
-        }
+        Received::AbsorbTold(absorb, densities) => Entry::Absorb(told(absorb, Some(densities))),
+        Received::Sum(also, absorb, densities) => Entry::Sum { also, absorb: told(absorb, densities) },
         Received::Retire { id, into } => Entry::Retire { id, into },
         Received::Prior(text) => {
             let Prior { family, process } =
@@ -130,9 +138,29 @@ pub fn decode_entry(bytes: &[u8]) -> Result<MixtureEntry, EntryFault> {
     })
 }
 
+/// States of a journal on their way to those who follow it.
+const STATE: Seal = Seal { letters: *b"ANBD", version: 1 };
+
+/// The bytes of a state.
+pub fn encode_state(state: &impl Serialize) -> Vec<u8> {
+    STATE.close(state)
+}
+
+/// A state from bytes that may be anything.
+pub fn decode_state<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    STATE.open(bytes).ok()
+}
+
+/// The densities travel beside what they belong to.
+fn told(mut absorb: Absorb, densities: Option<Densities>) -> Absorb {
+    if let (Some(told), Some(densities)) = (&mut absorb.familiarity, densities) {
+        told.densities = densities;
+    }
+    absorb
+}
+
 #[cfg(test)]
 mod tests {
-    use anabranch::central::BatchId;
     use anabranch::family::Bernoulli;
     use anabranch::identify::Target;
     use anabranch::posterior::Told;
@@ -186,10 +214,18 @@ mod tests {
         }
 
         #[test]
+        fn a_sum_survives_the_way(sent in absorb(), names in proptest::collection::vec(any::<u64>(), 0..4)) {
+            let names: Vec<BatchId> = names.into_iter().map(BatchId).collect();
+            let bytes = encode_entry(&Entry::Sum { also: names.clone(), absorb: sent.clone() }).unwrap();
+            let Entry::Sum { also, absorb } = decode_entry(&bytes).unwrap() else { panic!() };
+            prop_assert_eq!((also, absorb), (names, sent));
+        }
+
+        #[test]
         fn any_bytes_are_an_entry_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = decode_entry(&bytes);
             // The same behind a head that is right, so that every kind is reached.
-            for kind in 0..8_u8 {
+            for kind in 0..9_u8 {
                 let content = [&[kind], bytes.as_slice()].concat();
                 let checksum = crc32fast::hash(&content).to_le_bytes();
                 let _ = decode_entry(&[b"ANBJ\x01".as_slice(), &checksum, &content].concat());
@@ -266,9 +302,24 @@ mod tests {
     #[test]
     fn a_newer_entry_is_refused_with_its_version() {
         let mut bytes = encode_entry(&prior()).unwrap();
-        bytes[4] = 3;
-        assert_eq!(decode_entry(&bytes).unwrap_err(), EntryFault::Newer(3));
-        assert_eq!(EntryFault::Newer(3).to_string(), "written in entry format 3, this program reads up to 2");
+        bytes[4] = 4;
+        assert_eq!(decode_entry(&bytes).unwrap_err(), EntryFault::Newer(4));
+        assert_eq!(EntryFault::Newer(4).to_string(), "written in entry format 4, this program reads up to 3");
+    }
+
+    #[test]
+    fn entries_that_the_version_before_knows_are_written_in_it() {
+        assert_eq!(encode_entry(&prior()).unwrap()[4], 2);
+        let absorb = Absorb {
+            batch: BatchId(1),
+            base: 0,
+            pass: 0,
+            mass: 0.0,
+            familiarity: None,
+            existing: vec![],
+            new: vec![],
+        };
+        assert_eq!(encode_entry(&Entry::Sum { also: vec![], absorb }).unwrap()[4], SUMS_SINCE);
     }
 
     #[test]

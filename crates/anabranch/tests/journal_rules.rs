@@ -168,6 +168,34 @@ fn an_entry_without_new_components_is_valid_whatever_happened_since() {
     assert_eq!(count(fold.posterior(), 0), 5.0);
 }
 
+/// All minibatches of a sum are in, or none: a sum of which one is in already changes nothing.
+#[test]
+fn a_sum_counts_as_a_whole_and_once() {
+    let mut fold = coins();
+    let absorb = |batch| absorb(batch, 1, vec![(0, certain(3.0, &[1.0]))], vec![]);
+    let sum = |first, also: &[u64]| Entry::Sum {
+        also: also.iter().copied().map(BatchId).collect(),
+        absorb: absorb(first),
+    };
+    fold.apply(&sum(5, &[9, 7])).unwrap();
+    assert_eq!((count(fold.posterior(), 0), fold.posterior().mass()), (7.0, 31.0));
+    assert!([5, 7, 9].into_iter().all(|batch| fold.absorbed().contains(BatchId(batch))));
+    let before = (fingerprint(fold.posterior()), fold.absorbed().clone());
+    for (entry, why) in [
+        (sum(5, &[9, 7]), Void::AlreadyAbsorbed(BatchId(9))),
+        (sum(9, &[11]), Void::AlreadyAbsorbed(BatchId(9))),
+        (sum(11, &[12, 7]), Void::AlreadyAbsorbed(BatchId(7))),
+        (sum(11, &[12, 11]), Void::Improper),
+        (sum(11, &[12, 12]), Void::Improper),
+        (Entry::Absorb(absorb(7)), Void::AlreadyAbsorbed(BatchId(7))),
+    ] {
+        assert_eq!(fold.apply(&entry), Err(why));
+        assert_eq!((fingerprint(fold.posterior()), fold.absorbed().clone()), before);
+    }
+    fold.apply(&sum(11, &[])).unwrap();
+    assert_eq!(fold.posterior().mass(), 34.0);
+}
+
 proptest! {
     #[test]
     fn entries_that_touch_only_existing_components_commute(

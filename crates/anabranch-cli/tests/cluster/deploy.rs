@@ -41,12 +41,50 @@ fn is_taken(server: &Path, config: &PathBuf) {
 fn servers_take_the_configurations() {
     let Some(server) = binary(Version::Current) else { return };
     let place = Place::new();
-    let plain = place.path("plain.conf");
-    std::fs::write(&plain, deploy("nats.conf")).expect("a file");
-    is_taken(&server, &plain);
-    let kubernetes = place.path("kubernetes.conf");
-    std::fs::write(&kubernetes, block(&deploy("kubernetes.yaml"), "server.conf: |")).expect("a file");
-    is_taken(&server, &kubernetes);
+    let Some(tls) = certificates(&place) else { return };
+    for text in [deploy("nats.conf"), block(&deploy("kubernetes.yaml"), "server.conf: |")] {
+        assert_eq!(text.matches("/etc/nats/tls/").count(), 6, "clients and servers speak TLS");
+        let config = place.path("server.conf");
+        std::fs::write(&config, text.replace("/etc/nats/tls", &tls)).expect("a file");
+        is_taken(&server, &config);
+    }
+}
+
+/// What `deploy/certificates` makes, where there is an openssl.
+fn certificates(place: &Place) -> Option<String> {
+    let folder = place.path("tls").to_string_lossy().into_owned();
+    if Command::new("openssl").arg("version").output().is_err() {
+        eprintln!("skipped: there is no openssl on this machine");
+        return None;
+    }
+    let output = Command::new(root().join("deploy/certificates")).arg(&folder).output().expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(folder)
+}
+
+/// The servers' own part of the configuration: certificates and roles.
+#[test]
+fn the_servers_certificates_are_those_that_clients_are_given() {
+    let place = Place::new();
+    let Some(tls) = certificates(&place) else { return };
+    let text = deploy("nats.conf").replace("/etc/nats/tls", &tls);
+    let (from, to) = (text.find("tls {").expect("a block"), text.find("cluster {").expect("a block"));
+    let Some(server) =
+        Server::start(Version::Current, &place.path("n0"), &(text[from..to].to_owned() + &roles(&text)))
+    else {
+        return;
+    };
+    let url = |role: &str| format!("tls://{role}:secret@127.0.0.1:{}", server.port);
+    let ca = format!("{tls}/ca.pem");
+    let ours = ["--tls-ca", ca.as_str()];
+    place.submit(&url("submitter"), "j", &place.rows("train.csv", 1000, 91), &ours).ok();
+    let worker = Worker::start_with(&url("worker"), "j", &[&["--threads", "1"][..], &ours].concat());
+    let reader = url("reader");
+    let pull = ["pull", "--to", &reader, "--job", "j", "--out", "m", "--wait", "--json"];
+    assert_eq!(place.run(&[&pull[..], &ours].concat()).json()["observations"].as_u64(), Some(1000));
+    worker.stop().ok();
+    // Without the authority nobody is believed.
+    assert!(place.run(&pull).refusal().contains("refuses us"));
 }
 
 /// The part of a configuration with the roles, all with one password.
@@ -106,6 +144,7 @@ fn each_role_is_denied_what_is_not_its_work() {
         ("anabranch.j.batch.7", "s__o"),
         ("anabranch.j.journal.plain", "_w_o"),
         ("anabranch.j.journal.births", "_w_o"),
+        ("anabranch.j.state", "_w_o"),
         ("anabranch.j.dead", "_w_o"),
         ("$KV.anabranch-j.job", "s__o"),
         ("$KV.anabranch-j.progress.7", "s__o"),
@@ -181,7 +220,11 @@ fn commands(text: &str) -> Vec<Vec<String>> {
 fn the_commands_are_understood() {
     let found = [commands(&deploy("compose.yaml")), commands(&deploy("kubernetes.yaml"))];
     assert_eq!(found.each_ref().map(Vec::len), [4, 1], "{found:?}");
-    for mut words in found.concat() {
+    let place = Place::new();
+    let Some(tls) = certificates(&place) else { return };
+    for words in found.concat() {
+        assert!(words.iter().any(|word| word == "--tls-ca"), "{words:?}");
+        let mut words: Vec<String> = words.iter().map(|word| word.replace("/etc/anabranch", &tls)).collect();
         if words[0] == "pull" {
             words.extend(["--out".into(), "m".into()]);
         }

@@ -158,6 +158,68 @@ fn workers_killed_between_append_and_acknowledgement_repeat_nothing() {
     }
 }
 
+/// The rows of a minibatch once more, under its name, as a message that the server takes for another one.
+fn publish_again(wire: &mut Wire, source: u64, train: &std::path::Path, number: usize) {
+    let text = std::fs::read_to_string(train).expect("rows");
+    let rows: Vec<&str> = text.lines().skip(1 + BATCH as usize * number).take(BATCH as usize).collect();
+    let subject = format!("anabranch.j.batch.{source}");
+    let payload = format!("a,b,c\n{}\n", rows.join("\n"));
+    wire.publish(&subject, &[("Anabranch-Batch", &number.to_string())], payload.as_bytes());
+}
+
+/// While the first entry of a worker is held back, what its threads learn is added up. Of that sum somebody else settles one
+/// minibatch: the sum is void, and the others are learned again.
+#[test]
+fn a_sum_of_which_a_part_was_settled_elsewhere_is_void_and_its_rest_is_learned_again() {
+    let place = Place::new();
+    let Some(server) = Server::start(Version::Current, &place.path("n0"), "") else { return };
+    let (url, train) = (server.url(), place.rows("train.csv", 1100, 44));
+    let proxy = Proxy::with_gate(server.port, "PUB anabranch.j.journal.", 1);
+    // Nothing is delivered again by itself.
+    let input = train.to_string_lossy().into_owned();
+    let sizes = ["--batch-size", "50", "--bootstrap", "500", "--ack-wait", "600"];
+    place.run(&[&["submit", "--to", &url, "--job", "j", &input][..], &sizes].concat()).ok();
+    let summing = Worker::start_with(&proxy.url(), "j", &["--threads", "4"]);
+    proxy.wait_for_the_word();
+    let other = Worker::start(&url, "j");
+    let status = || place.run(&["status", "--to", &url, "--job", "j", "--json"]).json();
+    // The worker holds the first eight behind the bootstrap, and maybe more; what is left is for the other one.
+    let mut before = serde_json::Value::Null;
+    wait_until("the other one to do the rest", || {
+        let now = status();
+        let still = now["pending"] == now["held"] && now["absorbed"] == before["absorbed"];
+        before = now;
+        still
+    });
+    let absorbed = before["absorbed"].as_u64().expect("a number");
+    let source = before["sources"][0]["number"].as_u64().expect("a number");
+    publish_again(&mut Wire::to(&server), source, &train, 15);
+    wait_until("it to be settled", || status()["absorbed"].as_u64() > Some(absorbed));
+    proxy.open_the_gate();
+    place.check(&url, "j", 1100, &[&other, &summing]);
+    place.compare_with_one_process(&train, BATCH);
+    let report = summing.stop().json();
+    assert!(report["overtaken"].as_u64().is_some_and(|n| n > 0), "{report}");
+}
+
+/// Killed with a sum that was not appended, and with one that was, of which the server has a part of the acknowledgements.
+#[test]
+fn a_worker_killed_around_the_append_of_a_sum_loses_and_repeats_nothing() {
+    for (word, passes) in [("PUB anabranch.j.journal.", 1), ("PUB anabranch.j.journal.", 2), ("+ACK", 13)] {
+        let place = Place::new();
+        let Some(server) = Server::start(Version::Current, &place.path("n0"), "") else { return };
+        let (url, train) = (server.url(), place.rows("train.csv", ROWS, 45));
+        let proxy = Proxy::with_gate(server.port, word, passes);
+        place.submit(&url, "j", &train, &["--max-deliver", "1000"]).ok();
+        let victim = Worker::start_with(&proxy.url(), "j", &["--threads", "4"]);
+        proxy.wait_for_the_word();
+        victim.kill();
+        let other = Worker::start(&url, "j");
+        place.check(&url, "j", ROWS, &[&other]);
+        place.compare_with_one_process(&train, BATCH);
+    }
+}
+
 /// The pieces of a snapshot are in the store, and nothing says that they are one.
 #[test]
 fn a_worker_killed_while_it_stores_a_snapshot_leaves_nothing_behind() {
@@ -252,4 +314,31 @@ fn a_full_journal_waits_for_the_trim() {
     // A newcomer starts from a snapshot: the journal's beginning is gone.
     let newcomer = Worker::start(&url, "j");
     place.check_minibatches(&url, "j", 20_000, 1000, &[&newcomer, &workers[0]]);
+}
+
+/// The holder of the lease tells states; a follower that was cut off has missed some, and comes to the same.
+#[test]
+fn a_follower_that_misses_states_comes_to_the_same() {
+    let rows = 40_000;
+    let place = Place::new();
+    let Some(server) = Server::start(Version::Current, &place.path("n0"), "") else { return };
+    let (url, train) = (server.url(), place.rows("train.csv", rows, 71));
+    place.submit(&url, "j", &train, &["--max-deliver", "1000"]).ok();
+    let teller = Worker::start(&url, "j");
+    wait_until("the journal to begin", || absorbed(&place, &url) > 0);
+    let proxy = Proxy::to(server.port);
+    let follower = Worker::start(&proxy.url(), "j");
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(250));
+        proxy.cut();
+        std::thread::sleep(Duration::from_millis(300));
+        proxy.heal();
+    }
+    place.check(&url, "j", rows, &[&teller, &follower]);
+    place.compare_with_one_process(&train, BATCH);
+    let told = teller.stop().json();
+    assert!(told["states"].as_u64().is_some_and(|n| n > 0), "{told}");
+    // Whoever is left holds the lease soon, and tells.
+    place.submit(&url, "j", &place.rows("more.csv", 1000, 72), &["--max-deliver", "1000"]).ok();
+    place.check(&url, "j", rows + 1000, &[&follower]);
 }

@@ -1,18 +1,23 @@
-//! The author of an increment: appends it, and appends it again until it is in the journal, whatever gets lost.
+//! The author of a sum of increments: appends it, and appends it again until it is in the journal, whatever gets lost.
 //!
 //! ```text
-//! identify ──▶ append ──▶ known components only: done (an entry that repeats is void, and then the minibatch is in anyway)
-//!    ▲            ├─────▶ with new components: read the journal up to the entry; in → done, else ┐
-//!    │            ├─────▶ refused: somebody came first; read on ──────────────────────────────────┤
-//!    │            └─────▶ no answer: read the journal to its end; in → done, else ─────────────────┤
+//! identify ──▶ append ──▶ read the journal up to the entry; in → done, else ─────────────────────┐
+//!    ▲            ├─────▶ refused: somebody came first; read on ─────────────────────────────────┤
+//!    │            └─────▶ no answer: read the journal to its end; in → done, else ───────────────┤
 //!    └───────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
+//!
+//! A sum counts as a whole. Where somebody else has settled one of its minibatches it is void for ever, and the others are to be
+//! learned again.
 
-use anabranch::central::{Absorb, BatchId, Entry};
+use anabranch::central::{Absorb, Entry};
 use anabranch::identify::{Identification, correspond};
-use anabranch::infer::Increment;
 
-use super::{Record, Replica, Sequence};
+use super::{Record, Replica, Sequence, Sum};
+
+/// Times that an entry without new components is appended before it is believed that the journal will not have it. One whose
+/// parts came too far apart is forgotten, and sent again.
+const ATTEMPTS: u64 = 3;
 
 /// In which lane of the journal a record travels. All lanes are one order; a server can look at the last message of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,8 +66,12 @@ pub enum Step {
     ReadTo(Sequence),
     /// Let the replica read to the end of the journal as it is now.
     ReadAll,
-    /// The minibatch is settled and can be acknowledged.
+    /// The minibatches are settled and can be acknowledged.
     Done(Outcome),
+    /// Some of them were settled by somebody else: the sum is void, and the others are to be learned again.
+    Overtaken(Outcome),
+    /// The journal does not take it, for no reason that will pass.
+    Rejected(Outcome),
 }
 
 /// How it ended.
@@ -76,13 +85,11 @@ pub struct Outcome {
     pub appends: u64,
 }
 
-/// An increment on its way into the journal.
+/// A sum on its way into the journal.
 #[derive(Clone, Debug)]
 pub struct Author {
-    batch: BatchId,
-    increment: Increment,
+    sum: Sum,
     identification: Identification,
-    lane: Append,
     waiting_for: Option<Sequence>,
     /// The last birth that we expected when the server refused.
     refused_at: Option<Sequence>,
@@ -90,31 +97,15 @@ pub struct Author {
 }
 
 impl Author {
-    /// An increment of this minibatch, as inference made it.
-    pub fn new(batch: BatchId, mut increment: Increment, identification: Identification) -> Self {
-        only_touched(&mut increment);
-        Self {
-            batch,
-            increment,
-            identification,
-            lane: Append::Plain,
-            waiting_for: None,
-            refused_at: None,
-            outcome: Outcome::default(),
-        }
-    }
-
-    /// The minibatch.
-    pub fn batch(&self) -> BatchId {
-        self.batch
+    /// Of what some minibatches taught.
+    pub fn new(sum: Sum, identification: Identification) -> Self {
+        Self { sum, identification, waiting_for: None, refused_at: None, outcome: Outcome::default() }
     }
 
     /// The next step. The replica has begun, and never goes back.
     pub fn next(&mut self, replica: &Replica, event: Event) -> Step {
         match event {
             Event::Ready => self.check_or_append(replica),
-            // Nothing but the minibatch being in can make an entry of known components void.
-            Event::Appended(_) if self.lane == Append::Plain => Step::Done(self.outcome),
             Event::Appended(at) => {
                 self.waiting_for = Some(at);
                 if replica.position() >= at { self.check_or_append(replica) } else { Step::ReadTo(at) }
@@ -129,44 +120,50 @@ impl Author {
     }
 
     fn check_or_append(&mut self, replica: &Replica) -> Step {
-        if replica.is_settled(self.batch) {
-            return Step::Done(self.outcome);
+        let batches = &self.sum.batches;
+        match batches.iter().filter(|batch| replica.is_settled(**batch)).count() {
+            0 => {}
+            settled if settled == batches.len() => return Step::Done(self.outcome),
+            _ => return Step::Overtaken(self.outcome),
         }
         if let Some(at) = self.waiting_for.take() {
             if replica.position() < at {
                 self.waiting_for = Some(at);
                 return Step::ReadTo(at);
             }
-            self.outcome.conflicts += 1;
+            if self.sum.opens() {
+                self.outcome.conflicts += 1;
+            } else if self.outcome.appends >= ATTEMPTS {
+                return Step::Rejected(self.outcome);
+            }
         }
         let Some(current) = replica.posterior() else { return Step::ReadAll };
-        let Increment { base, mass, familiarity, existing, new } = &self.increment;
+        let Sum { batches, base, mass, familiarity, existing, new } = &self.sum;
         let found = correspond(current, *base, *mass, new, self.identification);
         self.outcome.matchings += u64::from(found.solved);
         self.outcome.appends += 1;
-        self.lane = if new.is_empty() { Append::Plain } else { Append::Births };
+        let lane = if new.is_empty() { Append::Plain } else { Append::Births };
         let last_birth = replica.last_birth_message();
         // A server that refuses although nothing new is there (it has trimmed the last birth, or is confused) is not asked twice.
-        let expect = match self.lane {
+        let expect = match lane {
             Append::Births if self.refused_at != Some(last_birth) => Expectation::LastBirth(last_birth),
             _ => Expectation::None,
         };
         let targets = found.correspondence.targets().iter().copied();
-        let entry = Absorb {
-            batch: self.batch,
+        let (first, also) = batches.split_first().expect("a sum has at least one minibatch");
+        let absorb = Absorb {
+            batch: *first,
             base: current.version(),
             pass: current.pass(),
             mass: *mass,
             familiarity: familiarity.clone(),
-            existing: existing.clone(),
+            existing: existing.iter().map(|(id, evidence)| (*id, evidence.clone())).collect(),
             new: targets.zip(new.iter().cloned()).collect(),
         };
-        Step::Append { record: Box::new(Record::Entry(Entry::Absorb(entry))), lane: self.lane, expect }
+        let entry = match also {
+            [] => Entry::Absorb(absorb),
+            also => Entry::Sum { also: also.to_vec(), absorb },
+        };
+        Step::Append { record: Box::new(Record::Entry(entry)), lane, expect }
     }
-}
-
-/// Leaves out components that the minibatch has not touched: what they got is less than the rounding of the minibatch's mass.
-fn only_touched(increment: &mut Increment) {
-    let least = f64::EPSILON * increment.mass;
-    increment.existing.retain(|(_, evidence)| evidence.labels.expected_count > least);
 }

@@ -27,7 +27,7 @@ pub enum Applied {
     Part,
     /// The journal begins.
     Begun,
-    /// A minibatch was absorbed; so many components appeared.
+    /// A minibatch was absorbed, alone or as the first of a sum; so many components appeared.
     Absorbed(BatchId, u64),
     /// Components were merged or split, or the prior was changed.
     Upkeep,
@@ -330,21 +330,33 @@ impl Replica {
         }
     }
 
+    /// All minibatches of the entry count, or none.
+    fn absorb(
+        &mut self,
+        entry: &MixtureEntry,
+        absorb: &Absorb,
+        also: &[BatchId],
+    ) -> Result<Applied, VoidReason> {
+        let fold = self.fold.as_mut().ok_or(VoidReason::NotBegun)?;
+        let mut names = std::iter::once(&absorb.batch).chain(also);
+        if let Some(batch) = names.clone().find(|batch| self.aside.contains(**batch)) {
+            return Err(VoidReason::Settled(*batch));
+        }
+        // A repeat says so, whatever else is wrong with it: the core looks for that first.
+        let repeats = names.clone().any(|batch| fold.absorbed().contains(*batch));
+        if !repeats && !(names.all(|batch| batch.0 <= MAX_BATCH) && is_possible(absorb, fold.posterior())) {
+            return Err(VoidReason::Improper);
+        }
+        let before = fold.next_id();
+        fold.apply(entry)?;
+        Ok(Applied::Absorbed(absorb.batch, fold.next_id() - before))
+    }
+
     fn entry(&mut self, entry: &MixtureEntry) -> Result<Applied, VoidReason> {
         let fold = self.fold.as_mut().ok_or(VoidReason::NotBegun)?;
         match entry {
-            Entry::Absorb(absorb) => {
-                if self.aside.contains(absorb.batch) {
-                    return Err(VoidReason::Settled(absorb.batch));
-                }
-                // A repeat says so, whatever else is wrong with it: the core looks for that first.
-                if !fold.absorbed().contains(absorb.batch) && !is_possible(absorb, fold.posterior()) {
-                    return Err(VoidReason::Improper);
-                }
-                let before = fold.next_id();
-                fold.apply(entry)?;
-                Ok(Applied::Absorbed(absorb.batch, fold.next_id() - before))
-            }
+            Entry::Absorb(absorb) => self.absorb(entry, absorb, &[]),
+            Entry::Sum { also, absorb } => self.absorb(entry, absorb, also),
             Entry::Prior { family, process } => {
                 let now = fold.posterior().family();
                 if family.name() != now.name()
@@ -389,8 +401,7 @@ fn is_possible(absorb: &Absorb, posterior: &Posterior<AnyFamily, AnyProcess>) ->
     let evidence = || absorb.existing.iter().map(|(_, e)| e).chain(absorb.new.iter().map(|(_, e)| e));
     let family = posterior.family();
     let counts: f64 = evidence().map(|evidence| evidence.labels.expected_count).sum();
-    absorb.batch.0 <= MAX_BATCH
-        && absorb.base <= posterior.version()
+    absorb.base <= posterior.version()
         && adds_up(counts, absorb.mass)
         && evidence().all(|evidence| is_sane(evidence, family))
 }

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
-use super::Crew;
 use super::upkeep::Upkeep;
+use super::{Crew, GLANCE};
 use crate::lease::Lease;
 use crate::metrics::add;
 use crate::protocol::{Replica, Sequence};
 use crate::snapshots::{self, Room};
+use crate::states::Teller;
 use crate::status::WorkerStatus;
 
 const BEAT: Duration = Duration::from_secs(1);
@@ -37,6 +38,23 @@ pub(super) async fn tend(crew: Arc<Crew>) {
             upkeep.resign();
         }
         tokio::time::sleep(BEAT).await;
+    }
+}
+
+/// Tells the others the folded state while this worker holds the lease.
+pub(super) async fn tell(crew: Arc<Crew>) {
+    let mut teller = Teller::default();
+    let mut positions = crew.central.positions();
+    loop {
+        if crew.holds_lease.load(Ordering::Relaxed) {
+            let pace = crew.pace();
+            teller.tell_if_due(&crew.job, &crew.central, pace, &crew.metrics).await;
+        } else {
+            teller.resign();
+        }
+        let _ = tokio::time::timeout(GLANCE, positions.changed()).await;
+        // Not at every entry of many.
+        tokio::time::sleep(GLANCE / 5).await;
     }
 }
 

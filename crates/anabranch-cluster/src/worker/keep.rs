@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch::central::BatchId;
+use async_nats::jetstream::message::Acker;
 use async_nats::jetstream::{AckKind, Message};
+use bytes::Bytes;
 use tokio::task::JoinHandle;
 
 use super::{Crew, handed};
@@ -20,14 +22,15 @@ pub(super) struct Hands {
 #[derive(Default)]
 struct Held {
     next: u64,
-    messages: BTreeMap<u64, (BatchId, Arc<Message>)>,
+    messages: BTreeMap<u64, (BatchId, Arc<Acker>)>,
 }
 
 impl Hands {
     /// Takes a message, and reports progress three times in every `ack_wait`.
     pub(super) fn take(self: &Arc<Self>, batch: BatchId, message: Message, ack_wait: Duration) -> Kept {
-        let message = Arc::new(message);
-        let ours = Arc::clone(&message);
+        let (message, acker) = message.split();
+        let acker = Arc::new(acker);
+        let ours = Arc::clone(&acker);
         let ticker = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(ack_wait / 3).await;
@@ -38,12 +41,12 @@ impl Hands {
         let mut held = self.held.lock().expect("no holder panics");
         let number = held.next;
         held.next += 1;
-        held.messages.insert(number, (batch, Arc::clone(&message)));
-        Kept { batch, message, number, ticker, hands: Arc::clone(self) }
+        held.messages.insert(number, (batch, Arc::clone(&acker)));
+        Kept { batch, message, acker, number, ticker, hands: Arc::clone(self) }
     }
 
     /// Takes out everything that nobody has let go of.
-    fn empty(&self) -> Vec<(BatchId, Arc<Message>)> {
+    fn empty(&self) -> Vec<(BatchId, Arc<Acker>)> {
         std::mem::take(&mut self.held.lock().expect("no holder panics").messages).into_values().collect()
     }
 }
@@ -51,26 +54,32 @@ impl Hands {
 /// A message that is ours while this lives.
 pub(super) struct Kept {
     batch: BatchId,
-    message: Arc<Message>,
+    message: async_nats::Message,
+    acker: Arc<Acker>,
     number: u64,
     ticker: JoinHandle<()>,
     hands: Arc<Hands>,
 }
 
 impl Kept {
-    pub(super) fn message(&self) -> &Message {
+    pub(super) fn message(&self) -> &async_nats::Message {
         &self.message
+    }
+
+    /// The rows were learned from: the server has them still, should they be needed again.
+    pub(super) fn let_rows_go(&mut self) {
+        self.message.payload = Bytes::new();
     }
 
     /// The minibatch is settled.
     pub(super) async fn ack(self) {
-        let _ = self.message.ack_with(AckKind::Ack).await;
+        let _ = self.acker.ack_with(AckKind::Ack).await;
         self.let_go();
     }
 
     /// It failed: somebody else shall try, after a while.
     pub(super) async fn fail(self, after: Duration) {
-        let _ = self.message.ack_with(AckKind::Nak(Some(after))).await;
+        let _ = self.acker.ack_with(AckKind::Nak(Some(after))).await;
         self.let_go();
     }
 
@@ -94,8 +103,8 @@ impl Crew {
         if !have_failed {
             self.note_handed(left.iter().map(|(batch, _)| *batch)).await;
         }
-        for (_, message) in left {
-            let _ = message.ack_with(AckKind::Nak(None)).await;
+        for (_, acker) in left {
+            let _ = acker.ack_with(AckKind::Nak(None)).await;
         }
     }
 

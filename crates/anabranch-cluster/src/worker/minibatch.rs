@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use anabranch::central::BatchId;
 use anabranch::engine::minibatch_rng;
-use anabranch::identify::Identification;
 use anabranch::infer::{Increment, infer, spread};
 use anabranch_io::printable::printable;
 use async_nats::jetstream::message::PublishMessage;
@@ -15,11 +14,12 @@ use async_nats::jetstream::{AckKind, Message};
 
 use super::Crew;
 use super::keep::Kept;
+use super::sums::{Joined, Learning};
 use crate::error::ClusterError;
 use crate::job::last_sequence;
 use crate::metrics::{Spent, add};
 use crate::names::batch_id;
-use crate::protocol::{Append, Author, Event, Expectation, Outcome, Record, Step};
+use crate::protocol::{Append, Event, Expectation, Record};
 use crate::rows::{decode_rows, message_limits};
 use crate::submit::NUMBER_HEADER;
 
@@ -38,6 +38,8 @@ enum Failure {
     Poison(String),
     /// Something broke while learning from it; it may do better elsewhere.
     Broke(String),
+    /// Another minibatch of its sum was settled by somebody else.
+    Overtaken,
     /// The worker goes before it has begun with it.
     Leaving,
 }
@@ -54,11 +56,12 @@ impl Crew {
         Some((batch_id(source, number)?, u64::try_from(info.delivered).unwrap_or(1)))
     }
 
-    pub(super) async fn minibatch(self: Arc<Self>, message: Message) {
+    pub(super) async fn minibatch(self: Arc<Self>, message: Message, learning: Learning) {
         let Some((batch, delivered)) = self.name_of(&message) else {
             return self.without_name(message).await;
         };
-        let kept = self.hands.take(batch, message, Duration::from_secs(u64::from(self.job.spec.ack_wait)));
+        let mut kept =
+            self.hands.take(batch, message, Duration::from_secs(u64::from(self.job.spec.ack_wait)));
         if delivered > 1 {
             add(&self.metrics.redelivered, 1);
         }
@@ -73,7 +76,7 @@ impl Crew {
         } else if tries > most {
             Some(Failure::Poison(unfinished(tries)))
         } else {
-            self.learn(batch, kept.message()).await.err()
+            self.learn(batch, &mut kept, learning).await.err()
         };
         match failure {
             None => kept.ack().await,
@@ -82,28 +85,36 @@ impl Crew {
                 self.set_aside(batch, &format!("it failed {tries} times: {reason}"), kept).await;
             }
             Some(Failure::Broke(_)) => kept.fail(TRY_AGAIN).await,
+            Some(Failure::Overtaken) => self.hand_back(vec![kept]).await,
             // It stays in our hands, which are emptied at the end.
             Some(Failure::Leaving) => {}
         }
     }
 
-    async fn learn(self: &Arc<Self>, batch: BatchId, message: &Message) -> Result<(), Failure> {
+    async fn learn(
+        self: &Arc<Self>,
+        batch: BatchId,
+        kept: &mut Kept,
+        learning: Learning,
+    ) -> Result<(), Failure> {
         let permit = Arc::clone(&self.threads).acquire_owned().await.expect("nobody closes it");
         if self.ends() {
             return Err(Failure::Leaving);
         }
-        let (crew, payload) = (Arc::clone(self), message.payload.clone());
+        let (crew, payload) = (Arc::clone(self), kept.message().payload.clone());
         let inference = tokio::task::spawn_blocking(move || {
             let learned = catch_unwind(AssertUnwindSafe(|| crew.infer(batch, &payload)));
             drop(permit);
             learned.unwrap_or_else(|panic| Err(Failure::Broke(words(&*panic))))
         });
         let (increment, rows) = inference.await.map_err(|error| Failure::Broke(error.to_string()))??;
-        let started = Instant::now();
-        let outcome = self.append(Author::new(batch, increment, Identification::Optimal)).await;
-        self.metrics.spent(Spent::Appending, started.elapsed());
-        self.metrics.finished(rows, outcome);
-        Ok(())
+        kept.let_rows_go();
+        match self.join(batch, increment, rows, learning).await {
+            Joined::In => Ok(()),
+            Joined::Overtaken if self.central.with(|replica| replica.is_absorbed(batch)) => Ok(()),
+            Joined::Overtaken => Err(Failure::Overtaken),
+            Joined::Rejected => Err(Failure::Broke("the journal does not take what it taught".into())),
+        }
     }
 
     /// Steps 1 and 2 of the paper's Figure 1: the posterior as it is now, and what the minibatch adds to it.
@@ -124,36 +135,6 @@ impl Crew {
         self.sample.lock().expect("no holder panics").offer(batch, &rows);
         self.metrics.spent(Spent::Inferring, started.elapsed());
         Ok((increment, rows.n_rows() as u64))
-    }
-
-    /// Does what the author says until he is done. Ends only when the minibatch is settled, however long the server is away.
-    async fn append(self: &Arc<Self>, mut author: Author) -> Outcome {
-        let mut event = Event::Ready;
-        loop {
-            let replica = self.central.replica();
-            let asked = tokio::task::spawn_blocking(move || {
-                let step = author.next(&replica, event);
-                let bytes = match &step {
-                    Step::Append { record, .. } => record.to_bytes(),
-                    _ => Vec::new(),
-                };
-                (author, step, bytes)
-            });
-            let (again, step, bytes) = asked.await.expect("an author does not panic");
-            author = again;
-            event = match step {
-                Step::Append { lane, expect, .. } => self.send(&bytes, lane, expect).await,
-                Step::ReadTo(at) => {
-                    self.central.reaches(at).await;
-                    Event::Ready
-                }
-                Step::ReadAll => {
-                    self.read_all().await;
-                    Event::Ready
-                }
-                Step::Done(outcome) => return outcome,
-            };
-        }
     }
 
     /// Appends a record; while the server has no room it waits for the journal to be trimmed.
@@ -202,7 +183,7 @@ impl Crew {
     }
 
     /// A copy for people to look at.
-    async fn bury(&self, message: &Message, batch: Option<BatchId>, reason: &str) -> bool {
+    async fn bury(&self, message: &async_nats::Message, batch: Option<BatchId>, reason: &str) -> bool {
         let dead = PublishMessage::build()
             .payload(message.payload.clone())
             .header(SUBJECT_HEADER, message.subject.as_str())

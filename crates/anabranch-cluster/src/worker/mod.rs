@@ -1,9 +1,9 @@
 //! A worker: takes minibatches from the queue, learns, and appends what it learned. Any number of them, on any machine.
 //!
 //! ```text
-//! queue ──▶ minibatch ──▶ threads infer ──▶ author ──▶ journal        mod.rs, minibatch.rs
-//! journal ──▶ replica ──▶ posterior                                   ../reader.rs
-//! lease ──▶ bootstrap, snapshots, upkeep                              bootstrap.rs, duties.rs, upkeep.rs
+//! queue ──▶ minibatch ──▶ threads infer ──▶ sum ──▶ author ──▶ journal        mod.rs, minibatch.rs, sums.rs
+//! journal ──▶ replica ──▶ posterior                                           ../reader.rs
+//! lease ──▶ bootstrap, snapshots, upkeep                                      bootstrap.rs, duties.rs, upkeep.rs
 //! ```
 
 mod bootstrap;
@@ -12,6 +12,8 @@ mod handed;
 mod health;
 mod keep;
 mod minibatch;
+mod pace;
+mod sums;
 mod upkeep;
 
 #[cfg(test)]
@@ -38,6 +40,7 @@ use tokio::task::JoinSet;
 
 use self::health::Shown;
 use self::keep::Hands;
+use self::sums::{MOST_HELD, Sums};
 use crate::error::ClusterError;
 use crate::job::Job;
 use crate::metrics::{Metrics, Spent, get};
@@ -46,6 +49,7 @@ use crate::patience::patiently;
 use crate::protocol::Replica;
 use crate::reader::{Central, follow};
 use crate::snapshots;
+use crate::states;
 use crate::web::{self, Door};
 
 /// How long one request for minibatches waits.
@@ -110,16 +114,24 @@ pub struct Report {
     pub appends: u64,
     /// Bytes of those appends.
     pub append_bytes: u64,
-    /// Bytes of the journal that were read.
+    /// Bytes of the journal and of states that were read.
     pub read_bytes: u64,
+    /// States that were told.
+    pub states: u64,
+    /// Bytes of those states.
+    pub state_bytes: u64,
     /// Minibatches that somebody had before.
     pub redelivered: u64,
+    /// Minibatches that had to be learned from again, because somebody else had settled another one of their sum.
+    pub overtaken: u64,
     /// Minibatches set aside.
     pub set_aside: u64,
     /// Seconds of inference, all threads.
     pub infer_seconds: f64,
     /// Seconds that increments were under way.
     pub append_seconds: f64,
+    /// Seconds of writing entries.
+    pub write_seconds: f64,
     /// Seconds of folding entries.
     pub fold_seconds: f64,
     /// Seconds without a minibatch.
@@ -142,6 +154,7 @@ struct Crew {
     /// A sample of the rows that this worker has learned from.
     sample: Mutex<Memory>,
     hands: Arc<Hands>,
+    sums: Arc<Sums>,
     holds_lease: AtomicBool,
     paused: AtomicBool,
     started: Instant,
@@ -170,6 +183,7 @@ pub async fn work(job: Job, config: WorkerConfig) -> Result<Report, ClusterError
         workspaces: Mutex::default(),
         sample: Mutex::default(),
         hands: Arc::default(),
+        sums: Arc::default(),
         holds_lease: AtomicBool::new(false),
         paused: AtomicBool::new(paused),
         started: Instant::now(),
@@ -189,9 +203,19 @@ pub async fn work(job: Job, config: WorkerConfig) -> Result<Report, ClusterError
         endpoint.spawn(web::serve(listener, Door::Health, Arc::new(Shown(Arc::clone(&crew)))));
     }
     endpoint.spawn(health::watch(Arc::clone(&crew)));
+    // Who may not listen reads the journal.
+    if let Ok(states) = crew.job.client.subscribe(crew.job.name.state_subject()).await {
+        let (job, central, metrics) =
+            (crew.job.clone(), Arc::clone(&crew.central), Arc::clone(&crew.metrics));
+        let tells = Arc::clone(&crew);
+        let tells = move || tells.holds_lease.load(Ordering::Relaxed);
+        endpoint.spawn(states::listen(states, job, central, metrics, tells));
+    }
+    endpoint.spawn(duties::tell(Arc::clone(&crew)));
+    let told = || crew.central.hearsay.is_fresh() && !crew.holds_lease.load(Ordering::Relaxed);
     let duties = tokio::spawn(duties::tend(Arc::clone(&crew)));
     let result = tokio::select! {
-        error = follow(&crew.job, &crew.central, &crew.metrics) => Err(error),
+        error = follow(&crew.job, &crew.central, &crew.metrics, told) => Err(error),
         done = crew.run() => done,
     };
     crew.let_all_go(matches!(result, Err(ClusterError::Founding(_)))).await;
@@ -227,6 +251,8 @@ impl Crew {
             }
             tokio::time::sleep(GLANCE).await;
         }
+        let mut appending = JoinSet::new();
+        appending.spawn(Arc::clone(self).append_sums());
         let mut tasks = JoinSet::new();
         let most = 2 * self.config.threads.max(1);
         while !self.ends() {
@@ -235,15 +261,20 @@ impl Crew {
                 tokio::time::sleep(GLANCE).await;
                 continue;
             }
-            if tasks.len() >= most {
+            let learning = self.sums.learning();
+            if learning >= most {
+                let _ = tokio::time::timeout(POLL, self.sums.freed()).await;
+                continue;
+            }
+            if tasks.len() >= MOST_HELD {
                 let _ = tokio::time::timeout(POLL, tasks.join_next()).await;
                 continue;
             }
-            let idle = tasks.is_empty();
+            let idle = learning == 0;
             let asked = Instant::now();
             let mut first = true;
             let queue = self.queue.load_full();
-            let request = queue.batch().max_messages(most - tasks.len()).expires(POLL).messages().await;
+            let request = queue.batch().max_messages(most - learning).expires(POLL).messages().await;
             let Ok(mut messages) = request else {
                 // The server restarts, or the way to it is cut: the client reconnects by itself.
                 tokio::time::sleep(POLL).await;
@@ -258,7 +289,7 @@ impl Crew {
                 if idle && std::mem::take(&mut first) {
                     self.metrics.spent(Spent::Waiting, asked.elapsed());
                 }
-                tasks.spawn(Arc::clone(self).minibatch(message));
+                tasks.spawn(Arc::clone(self).minibatch(message, self.sums.begin()));
             }
         }
         let deadline = Instant::now() + GRACE;
@@ -279,10 +310,14 @@ impl Crew {
             appends: get(&metrics.appends),
             append_bytes: get(&metrics.journal_bytes),
             read_bytes: get(&metrics.read_bytes),
+            states: get(&metrics.states),
+            state_bytes: get(&metrics.state_bytes),
             redelivered: get(&metrics.redelivered),
+            overtaken: get(&metrics.overtaken),
             set_aside: get(&metrics.set_aside),
             infer_seconds: metrics.seconds(Spent::Inferring),
             append_seconds: metrics.seconds(Spent::Appending),
+            write_seconds: metrics.seconds(Spent::Writing),
             fold_seconds: metrics.seconds(Spent::Folding),
             wait_seconds: metrics.seconds(Spent::Waiting),
         }

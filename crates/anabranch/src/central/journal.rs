@@ -39,6 +39,13 @@ pub enum Entry<F, P> {
         /// What it taught.
         absorb: Absorb,
     },
+    /// Several minibatches join the posterior at once: what they taught, added up. All of them count, or none.
+    Sum {
+        /// The minibatches besides the one that `absorb` names.
+        also: Vec<BatchId>,
+        /// What they taught together.
+        absorb: Absorb,
+    },
     /// A component ends; its evidence goes to another one, which the id redirects to from now on.
     Retire {
         /// The component that ends.
@@ -306,6 +313,7 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
             Entry::Timed { clock, faded, absorb } => {
                 self.absorb(absorb, Some(Moment { clock: *clock, faded: *faded }))
             }
+            Entry::Sum { also, absorb } => self.absorb_sum(also, absorb),
             Entry::Retire { id, into } => self.retire(*id, *into),
             Entry::Split { id, parts } => self.split(*id, parts),
             Entry::Prior { family, process } => self.change_prior(family.clone(), process.clone()),
@@ -360,6 +368,23 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
             self.posterior.mass -= self.give_way(entry.mass);
         }
         self.posterior.version = version;
+        Ok(())
+    }
+
+    fn absorb_sum(&mut self, also: &[BatchId], entry: &Absorb) -> Result<(), Void> {
+        let mut named = BTreeSet::from([entry.batch]);
+        for batch in also {
+            if self.absorbed.contains(*batch) {
+                return Err(Void::AlreadyAbsorbed(*batch));
+            }
+            if !named.insert(*batch) {
+                return Err(Void::Improper);
+            }
+        }
+        self.absorb(entry, None)?;
+        also.iter().for_each(|batch| {
+            self.absorbed.insert(*batch);
+        });
         Ok(())
     }
 

@@ -7,6 +7,7 @@
 mod admission;
 mod batch_set;
 mod change;
+mod difference;
 mod forget;
 mod journal;
 mod memory;
@@ -22,10 +23,12 @@ use arc_swap::ArcSwap;
 
 pub use batch_set::{BatchId, BatchSet};
 pub use change::{Change, What};
+pub use difference::Difference;
 pub(crate) use journal::ROUNDING;
 pub use journal::{Absorb, Aside, Entry, Fold, Moment, Part, Void};
 pub use memory::{Behind, Memory, SAMPLE_ROWS};
 pub use merge::Joined;
+pub use rounds::in_flight;
 pub(crate) use rounds::{End, Flight, Rounds};
 pub use section::Section;
 

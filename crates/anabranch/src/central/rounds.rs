@@ -65,16 +65,18 @@ const FIRST_SHARE: f64 = 1.0 / 32.0;
 const LAST_SHARE: f64 = 1.0 / 8.0;
 const LAST_ROWS: f64 = 250_000.0;
 
+/// Weight of the rows that may be in flight beside a posterior of this mass: what was learned from an old one is then little.
+pub fn in_flight(mass: f64) -> f64 {
+    (LAST_SHARE * mass / LAST_ROWS).clamp(FIRST_SHARE, LAST_SHARE) * mass
+}
+
 impl Flight {
     /// Minibatches of a round that follows on a posterior of this mass, if each has so much.
     fn round(self, mass: f64, minibatch: f64) -> u64 {
         let most = |workers: usize| (workers as u64 / 2).max(1);
         match self {
             Self::Fixed(workers) => most(workers),
-            Self::Growing(workers) => {
-                let share = (LAST_SHARE * mass / LAST_ROWS).clamp(FIRST_SHARE, LAST_SHARE);
-                ((0.5 * share * mass / minibatch) as u64).clamp(1, most(workers))
-            }
+            Self::Growing(workers) => ((0.5 * in_flight(mass) / minibatch) as u64).clamp(1, most(workers)),
         }
     }
 

@@ -192,6 +192,22 @@ impl Component {
         self.passing.as_ref().map(|passing| &*passing.evidence)
     }
 
+    /// Whether the other one has the very same part that is to be replaced.
+    pub(crate) fn shares_passing(&self, other: &Self) -> bool {
+        match (&self.passing, &other.passing) {
+            (Some(mine), Some(theirs)) => Arc::ptr_eq(&mine.evidence, &theirs.evidence),
+            _ => false,
+        }
+    }
+
+    /// The component with other evidence that stays, beside the part that is to be replaced. One that was stored may have an
+    /// empty part where others have none.
+    pub(crate) fn with_other_lasting(&self, born: u64, lasting: Evidence, share: f64) -> Self {
+        let passing = self.passing.as_ref();
+        let passing = passing.map(|passing| Passing { evidence: Arc::clone(&passing.evidence), share });
+        Self { passing, ..Self::new(self.id, born, lasting) }
+    }
+
     /// Expected number of data, `t`.
     pub fn expected_count(&self) -> f64 {
         self.evidence().labels.expected_count
