@@ -100,7 +100,7 @@ pub struct TopicOptions {
 
 impl TopicOptions {
     fn args(&self) -> TopicArgs {
-        TopicArgs { vocabulary: None, gamma: self.gamma, alpha0: self.alpha0, eta: self.eta }
+        TopicArgs { gamma: self.gamma, alpha0: self.alpha0, eta: self.eta, ..TopicArgs::default() }
     }
 
     /// The process, and how a run is carried out.
