@@ -344,7 +344,8 @@ impl Replica {
         }
         // A repeat says so, whatever else is wrong with it: the core looks for that first.
         let repeats = names.clone().any(|batch| fold.absorbed().contains(*batch));
-        if !repeats && !(names.all(|batch| batch.0 <= MAX_BATCH) && is_possible(absorb, fold.posterior())) {
+        let is_named = names.all(|batch| batch.0 <= MAX_BATCH);
+        if !repeats && (!is_named || !is_possible(absorb, fold.posterior())) {
             return Err(VoidReason::Improper);
         }
         let before = fold.next_id();
