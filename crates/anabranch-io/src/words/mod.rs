@@ -80,7 +80,7 @@ pub struct BagOptions {
     pub on_bad_row: OnBadRow,
     /// Asked while a pipe or standard input is quiet: true ends it there; a record that is not complete is left out.
     pub interrupted: Option<fn() -> bool>,
-    /// Bytes that an archive and what is in it may take; otherwise [`MAX_MEMORY`](crate::MAX_MEMORY).
+    /// Bytes that an archive and what is in it may take; otherwise [`MAX_MEMORY`].
     pub max_memory: Option<u64>,
 }
 

@@ -259,7 +259,7 @@ impl Tokenizer {
     /// Pairs of words that follow each other far more often than chance would have it.
     ///
     /// A pair that occurs `n` times, of words that occur `a` and `b` times among `m`, is expected `ab/m` times. It is a phrase
-    /// when it is there [`LEAST_TOGETHER`] times at least, and in at least half of all places where its rarer word is.
+    /// when it is there several times, and in at least half of all places where its rarer word is.
     pub fn learn_phrases<'t>(&mut self, texts: impl Iterator<Item = &'t str>) {
         let mut single: HashMap<String, u64> = HashMap::new();
         let mut pairs: HashMap<(String, String), u64> = HashMap::new();

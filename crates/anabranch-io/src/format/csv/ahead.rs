@@ -24,7 +24,7 @@ use crate::rows::{is_missing_word, parse_number};
 const PIECE_BYTES: usize = 64 << 10;
 
 /// More do not help: then the feeder is the slowest.
-const MOST_PARSERS: usize = 3;
+const MOST_PARSERS: usize = 8;
 
 /// Where the numbers of a line go.
 #[derive(Clone, Debug)]
