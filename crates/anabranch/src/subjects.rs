@@ -9,7 +9,8 @@
 //! nats a word, where `p_aw` is the share of all words that are word `w` of topic `a`: the Jensen–Shannon divergence of the two,
 //! weighed by their size (the information bottleneck of Slonim and Tishby 1999). The pair that loses least is joined, again and
 //! again. The subjects are those before the step that costs most beside the one before it. Topics then move to the subject in
-//! which they lose least until none moves; the tree above is that of what they have become.
+//! which they lose least until none moves; the tree above is that of what they have become. Where topics of one subject have
+//! hardly more words in common than topics of two, there are no subjects: each topic is one.
 
 use crate::family::Topic;
 use crate::posterior::{Component, Posterior};
@@ -23,6 +24,9 @@ const MOST: usize = 30;
 const HAS_WORD: f64 = 0.5;
 /// Steps that lose less than this, in nats a word, lose nothing.
 const NOTHING: f64 = 1e-9;
+/// Topics of one subject have so many times as much in common as topics of two, and at least a little.
+const STANDS_OUT: f64 = 1.5;
+const LITTLE: f64 = 0.01;
 /// Rounds in which topics move.
 const ROUNDS: usize = 20;
 /// Weight of frequency beside lift in the relevance of a word (Sievert and Shirley 2014).
@@ -108,8 +112,8 @@ impl Group {
     }
 }
 
-/// Joins the pair that loses least until one is left: who took whom, and the loss.
-fn agglomerate(mut groups: Vec<Group>) -> Vec<(usize, usize, f64)> {
+/// What joining each two of them loses, `a` and `b > a` at `a n + b`.
+fn losses(groups: &[Group]) -> Vec<f64> {
     let n = groups.len();
     let mut loss = vec![f64::INFINITY; n * n];
     for a in 0..n {
@@ -117,6 +121,31 @@ fn agglomerate(mut groups: Vec<Group>) -> Vec<(usize, usize, f64)> {
             loss[a * n + b] = groups[a].loss(&groups[b]);
         }
     }
+    loss
+}
+
+/// Whether topics of one subject have more words in common than topics of two: topics that have nothing to do with each other
+/// can be joined like any others, and what comes of it are no subjects.
+fn stand_out(groups: &[Group], losses: &[f64], labels: &[usize]) -> bool {
+    let n = groups.len();
+    let (mut within, mut between) = ((0.0, 0.0), (0.0, 0.0));
+    for a in 0..n {
+        for b in a + 1..n {
+            let (x, y) = (groups[a].size, groups[b].size);
+            // What the two would lose if they had no word in common.
+            let most = f(x + y) - f(x) - f(y);
+            let (sum, pairs) = if labels[a] == labels[b] { &mut within } else { &mut between };
+            *sum += if most > 0.0 { 1.0 - losses[a * n + b] / most } else { 0.0 };
+            *pairs += 1.0;
+        }
+    }
+    let mean = |(sum, pairs): (f64, f64)| if pairs > 0.0 { sum / pairs } else { 0.0 };
+    mean(within) > STANDS_OUT * mean(between) + LITTLE
+}
+
+/// Joins the pair that loses least until one is left: who took whom, and the loss.
+fn agglomerate(mut groups: Vec<Group>, mut loss: Vec<f64>) -> Vec<(usize, usize, f64)> {
+    let n = groups.len();
     let nearest = |loss: &[f64], a: usize| {
         let row = &loss[a * n..(a + 1) * n];
         (0..n).min_by(|x, y| row[*x].total_cmp(&row[*y])).map_or((a, f64::INFINITY), |b| (b, row[b]))
@@ -235,7 +264,8 @@ fn group(topics: &[&[f64]]) -> Subjects {
     let groups: Vec<Group> = topics.iter().map(|counts| Group::of(counts, HAS_WORD, total)).collect();
     let mut labels: Vec<usize> = (0..topics.len()).collect();
     if topics.len() > FEW {
-        let steps = agglomerate(groups.clone());
+        let losses = losses(&groups);
+        let steps = agglomerate(groups.clone(), losses.clone());
         let subjects = count(topics.len(), &steps);
         for (into, ended, _) in &steps[..topics.len() - subjects] {
             labels.iter_mut().filter(|label| *label == ended).for_each(|label| *label = *into);
@@ -245,6 +275,9 @@ fn group(topics: &[&[f64]]) -> Subjects {
         names.dedup();
         labels.iter_mut().for_each(|label| *label = names.partition_point(|name| name < label));
         settle(&groups, &mut labels, subjects, n_words);
+        if !stand_out(&groups, &losses, &labels) {
+            labels = (0..topics.len()).collect();
+        }
     }
     let n_subjects = labels.iter().max().map_or(0, |last| last + 1);
     let mut list: Vec<Subject> = (0..n_subjects)
@@ -259,7 +292,8 @@ fn group(topics: &[&[f64]]) -> Subjects {
         })
         .collect();
     list.sort_by(|a, b| b.mass.total_cmp(&a.mass).then(a.topics.cmp(&b.topics)));
-    let steps = agglomerate(list.iter().map(|subject| Group::of(&subject.counts, 0.0, total)).collect());
+    let groups: Vec<Group> = list.iter().map(|subject| Group::of(&subject.counts, 0.0, total)).collect();
+    let steps = agglomerate(groups.clone(), losses(&groups));
     let mut names: Vec<usize> = (0..list.len()).collect();
     let joins = steps.into_iter().enumerate().map(|(step, (into, ended, loss))| {
         let parts = [names[into], names[ended]];
@@ -362,6 +396,20 @@ mod tests {
         assert_eq!(grouped(&[]), Subjects::default());
     }
 
+    #[test]
+    fn topics_that_have_nothing_to_do_with_each_other_are_no_subject() {
+        // Each with words of its own, and then each with words drawn from all.
+        let disjoint: Vec<Vec<f64>> = (0..12)
+            .map(|topic| (0..240).map(|word| if word / 20 == topic { 30.0 } else { 0.0 }).collect())
+            .collect();
+        let rng = &mut Xoshiro256PlusPlus::seed_from_u64(3);
+        let mut weight = || 500.0 * rng.random::<f64>().powi(20);
+        let drawn: Vec<Vec<f64>> = (0..12).map(|_| (0..400).map(|_| weight()).collect()).collect();
+        for topics in [disjoint, drawn] {
+            assert_eq!(grouped(&topics).list.len(), 12);
+        }
+    }
+
     /// The loss of a pair is what the mutual information of topic and word falls by.
     #[test]
     fn the_loss_is_that_of_mutual_information() {
@@ -393,7 +441,7 @@ mod tests {
         let total: f64 = counts.iter().flatten().sum();
         let groups: Vec<Group> = counts.iter().map(|counts| Group::of(counts, HAS_WORD, total)).collect();
         let mut living: Vec<Option<Group>> = groups.iter().cloned().map(Some).collect();
-        for (into, ended, loss) in agglomerate(groups) {
+        for (into, ended, loss) in agglomerate(groups.clone(), losses(&groups)) {
             let all = living.iter().flatten().collect::<Vec<_>>();
             let pairs = (0..all.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
             let least = pairs.map(|(a, b)| all[a].loss(all[b])).fold(f64::INFINITY, f64::min);

@@ -20,11 +20,13 @@ use super::super::{Pick, Role};
 use crate::input::{MAX_ROW_BYTES, Peek, read_some};
 use crate::rows::{is_missing_word, parse_number};
 
-/// Bytes read at a time.
+/// Bytes read at a time …
 const PIECE_BYTES: usize = 64 << 10;
+/// … and where there are always as many, so that threads need not wake each other for every few rows.
+const LARGEST_PIECE_BYTES: usize = 1 << 20;
 
 /// More do not help: then the feeder is the slowest.
-const MOST_PARSERS: usize = 8;
+const MOST_PARSERS: usize = 6;
 
 /// Where the numbers of a line go.
 #[derive(Clone, Debug)]
@@ -149,7 +151,7 @@ impl Ahead {
 fn feed(stream: Peek, parsers: &[SyncSender<Task>]) {
     let mut turns = parsers.iter().cycle();
     let mut send = |task| turns.next().is_some_and(|parser| parser.send(task).is_ok());
-    let mut pieces = Pieces { stream, pending: Vec::new() };
+    let mut pieces = Pieces { stream, pending: Vec::new(), size: PIECE_BYTES };
     loop {
         let (task, last) = match pieces.next() {
             Ok(Some(lines)) => (Task::Lines(lines), false),
@@ -167,6 +169,8 @@ struct Pieces {
     stream: Peek,
     /// Bytes that were read and not sent.
     pending: Vec<u8>,
+    /// Bytes to read next.
+    size: usize,
 }
 
 impl Pieces {
@@ -175,9 +179,11 @@ impl Pieces {
         loop {
             let mut piece = std::mem::take(&mut self.pending);
             let old = piece.len();
-            piece.resize(old + PIECE_BYTES, 0);
+            piece.resize(old + self.size, 0);
             let read = read_some(&mut self.stream, &mut piece[old..]);
-            piece.truncate(old + *read.as_ref().unwrap_or(&0));
+            let come = *read.as_ref().unwrap_or(&0);
+            piece.truncate(old + come);
+            self.size = if come == self.size { (2 * come).min(LARGEST_PIECE_BYTES) } else { PIECE_BYTES };
             let fresh = &piece[old..];
             let quoted = memchr(b'"', fresh).is_some();
             let end = memrchr(b'\n', fresh);
@@ -288,7 +294,7 @@ mod tests {
     #[test]
     fn pieces_end_with_lines_and_stop_at_a_quote() {
         let line = "123456789\n".repeat(PIECE_BYTES / 5);
-        let mut pieces = Pieces { stream: peek(format!("{line}1,\"2\"\n3,4").as_bytes()), pending: vec![] };
+        let mut pieces = Pieces { stream: peek(format!("{line}1,\"2\"\n3,4").as_bytes()), pending: vec![], size: PIECE_BYTES };
         let mut seen = 0;
         while let Some(piece) = pieces.next().unwrap() {
             assert!(piece.ends_with(b"\n") && !piece.contains(&b'"'));
