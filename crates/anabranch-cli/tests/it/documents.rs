@@ -62,7 +62,9 @@ fn files(folder: &Path, ends: &[&str], found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
-        if path.is_dir() && !name.starts_with('.') && name != "target" && name != "node_modules" {
+        let ours =
+            !name.starts_with('.') && !["target", "node_modules", "anabranch-report"].contains(&&*name);
+        if path.is_dir() && ours {
             files(&path, ends, found);
         } else if ends.iter().any(|end| name.ends_with(end)) {
             found.push(path);

@@ -294,7 +294,11 @@ mod tests {
     #[test]
     fn pieces_end_with_lines_and_stop_at_a_quote() {
         let line = "123456789\n".repeat(PIECE_BYTES / 5);
-        let mut pieces = Pieces { stream: peek(format!("{line}1,\"2\"\n3,4").as_bytes()), pending: vec![], size: PIECE_BYTES };
+        let mut pieces = Pieces {
+            stream: peek(format!("{line}1,\"2\"\n3,4").as_bytes()),
+            pending: vec![],
+            size: PIECE_BYTES,
+        };
         let mut seen = 0;
         while let Some(piece) = pieces.next().unwrap() {
             assert!(piece.ends_with(b"\n") && !piece.contains(&b'"'));
