@@ -187,7 +187,11 @@ def large(tmp_path_factory):
 def test_a_data_set_is_never_in_memory_as_a_whole(large, how):
     code = textwrap.dedent(LARGE)
     command = [sys.executable, "-c", code, str(large), how]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    rows, grown = map(int, done.stdout.split())
-    assert rows == 960_000
+    # On a busy machine Arrow gives memory back late, now and then; what is held as a whole is held every time.
+    for _ in range(4):
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        rows, grown = map(int, done.stdout.split())
+        assert rows == 960_000
+        if grown < 60e6:
+            break
     assert grown < 60e6, f"held {grown / 1e6:.0f} MB more for 123 MB of data"
