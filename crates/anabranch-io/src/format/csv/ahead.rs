@@ -23,7 +23,7 @@ use crate::rows::{is_missing_word, parse_number};
 /// Bytes read at a time …
 const PIECE_BYTES: usize = 64 << 10;
 /// … and where there are always as many, so that threads need not wake each other for every few rows.
-const LARGEST_PIECE_BYTES: usize = 1 << 20;
+const LARGEST_PIECE_BYTES: usize = 256 << 10;
 
 /// More do not help: then the feeder is the slowest.
 const MOST_PARSERS: usize = 6;
