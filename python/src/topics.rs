@@ -360,7 +360,8 @@ impl Topics {
 
     fn model(&self, shown: &Shown<Hdp>) -> Result<TopicModel, Fault> {
         let provenance = self.provenance(shown.tally);
-        Ok(topic_model(shown.fold.clone(), &shown.memory, self.known_vocabulary()?, provenance))
+        let model = TopicModel { fold: shown.fold.clone(), vocabulary: self.known_vocabulary()?, provenance };
+        Ok(topic_model(model, &shown.memory))
     }
 }
 

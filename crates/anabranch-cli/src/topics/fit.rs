@@ -1,6 +1,6 @@
 //! `anabranch fit --model hdp`: from bags of words to topics.
 
-use anabranch::central::{Central, Entry, Fold, Memory};
+use anabranch::central::{Central, Entry, Memory};
 use anabranch::documents::Documents;
 use anabranch::engine::{self, Config, Flow};
 use anabranch::family::{PriorError, Topic};
@@ -121,18 +121,13 @@ pub fn family(topics: &TopicArgs, n_words: usize) -> Result<Topic, PriorError> {
 }
 
 /// The model of a run that has ended: with how coherent its topics are over the documents that the run remembers.
-pub fn stored(
-    fold: Fold<Topic, Hierarchical>,
-    memory: &Memory<Documents>,
-    vocabulary: Vocabulary,
-    mut provenance: TopicProvenance,
-) -> TopicModel {
+pub fn stored(mut model: TopicModel, memory: &Memory<Documents>) -> TopicModel {
     if let Some(sample) = memory.sampled_rows() {
-        let tops: Vec<Vec<u32>> =
-            fold.posterior().components().iter().map(|c| top_words(c, TOP_WORDS)).collect();
-        provenance.coherence = coherence(&sample, &tops);
+        let topics = model.fold.posterior().components();
+        let tops: Vec<Vec<u32>> = topics.iter().map(|c| top_words(c, TOP_WORDS)).collect();
+        model.provenance.coherence = coherence(&sample, &tops);
     }
-    TopicModel { fold, vocabulary, provenance }
+    model
 }
 
 /// Runs the stream through the engine.
@@ -212,8 +207,7 @@ pub(super) fn run<O: Origin>(
     let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
     let fold = central.checkpoint();
     let memory = central.memory();
-    let model = observer.model(fold)?;
-    let model = stored(model.fold, &memory, model.vocabulary, model.provenance);
+    let model = stored(observer.model(fold)?, &memory);
     // What was learned is kept also when the input turned out bad halfway: the state first, then the error.
     let mut tried = Tried::default();
     if let Some(checkpoints) = &observer.checkpoints {
