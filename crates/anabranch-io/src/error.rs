@@ -467,6 +467,10 @@ impl ReadError {
 
 fn bad_row_hint(problem: &BadCell) -> &'static str {
     match problem {
+        BadCell::NotANumber { value, .. } if has_decimal_comma(value) => {
+            "numbers are read with a decimal point, not with a comma: write them so, for instance with sed 's/,/./g' in a file \
+             whose columns are separated by something else"
+        }
         BadCell::NotANumber { .. } => {
             "skip such rows with --on-bad-row skip, drop the column with --columns -NAME, \
              or read its strings as categories with --family categorical:NAME"
@@ -483,6 +487,11 @@ fn bad_row_hint(problem: &BadCell) -> &'static str {
         }
         _ => "skip such rows with --on-bad-row skip, or repair the file",
     }
+}
+
+/// Whether it would be a number if its comma were a point.
+fn has_decimal_comma(value: &str) -> bool {
+    value.matches(',').count() == 1 && value.replace(',', ".").parse::<f64>().is_ok()
 }
 
 fn io_hint(error: &io::Error) -> Option<String> {

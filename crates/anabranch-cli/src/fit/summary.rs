@@ -8,6 +8,9 @@ use anabranch::diagnose::Worst;
 use anabranch::family::Family;
 use anabranch::posterior::{Ask, Predictor};
 
+use anabranch_io::Column;
+use anabranch_io::model::Provenance;
+
 use super::outcome::Outcome;
 use super::session::Finished;
 use crate::args::OutputArgs;
@@ -29,6 +32,7 @@ pub fn said_of_data(finished: &Finished) -> Vec<String> {
         dependence(finished.posterior().family(), &names),
         repetition(finished.copies),
         emptiness(&finished.empty_columns, &names),
+        too_many_categories(&finished.model.provenance),
     ];
     lines.into_iter().flatten().collect()
 }
@@ -44,6 +48,25 @@ fn emptiness(empty: &[usize], names: &[String]) -> Option<String> {
             Some(format!("columns {} have no value in any row: nothing is known of them", several.join(", ")))
         }
     }
+}
+
+/// Columns of which nearly every row has a category of its own: numbers or names that were taken for categories.
+fn too_many_categories(provenance: &Provenance) -> Option<String> {
+    let too_many = |column: &&Column| {
+        column
+            .categories
+            .as_ref()
+            .is_some_and(|categories| 2 * categories.len() as u64 > provenance.observations)
+    };
+    let column = provenance.schema.columns.iter().find(too_many).filter(|_| provenance.observations >= 20)?;
+    let n = column.categories.as_ref().map_or(0, Vec::len);
+    Some(format!(
+        "column {:?} has {} labels in {}: no two rows have much in common there (numbers suit --family gaussian; --columns -{} leaves it out)",
+        column.name,
+        grouped(n as f64),
+        counted(provenance.observations, "row"),
+        column.name,
+    ))
 }
 
 /// Prints the outcome as JSON or as a few lines.

@@ -105,6 +105,23 @@ fn a_bad_row_is_named_by_file_row_column_and_value() {
 }
 
 #[test]
+fn decimal_commas_are_recognised() {
+    let sandbox = Sandbox::with("rows.csv", "x;y\n1,5;2,5\n2,5;3,5\n");
+    let run = sandbox.run(&["fit", "rows.csv", "--quiet"]);
+    assert_eq!(run.message(), "rows.csv: row 1 (line 2), column \"x\": \"1,5\" is not a number");
+    assert!(run.stderr.contains("\nhint: numbers are read with a decimal point"), "{}", run.stderr);
+}
+
+#[test]
+fn numbers_that_were_taken_for_categories_are_told() {
+    let rows: String = (0..60).map(|ix| format!("{}.5,{}\n", ix, ix % 3)).collect();
+    let sandbox = Sandbox::with("rows.csv", format!("x,y\n{rows}"));
+    let run = sandbox.run(&["fit", "rows.csv", "--quiet", "--family", "categorical"]);
+    assert!(run.stdout.contains("column \"x\" has 60 labels in 60 rows"), "{}", run.stdout);
+    assert!(!run.stdout.contains("column \"y\" has"), "{}", run.stdout);
+}
+
+#[test]
 fn bad_rows_are_skipped_and_counted_on_demand() {
     for (row, _) in BAD_ROWS {
         let sandbox = Sandbox::with("rows.csv", format!("{GOOD}{row}\n7,8\n{row}\n"));

@@ -16,6 +16,8 @@ const PILE: f64 = 4.0;
 const LEAST: f64 = 1.05;
 /// Halvings that find the number of copies of which a sample shows some.
 const HALVINGS: usize = 60;
+/// A column that takes fewer values may be a code or a rounded number that nobody has recognised.
+const FEW_VALUES: usize = 20;
 /// More copies than anybody makes.
 const MOST: f64 = 1e9;
 
@@ -74,7 +76,7 @@ fn is_telling(batch: &Batch, column: usize) -> bool {
     let mut values: Vec<f64> = batch.rows().map(|row| row[column]).filter(|v| !v.is_nan()).collect();
     values.sort_by(f64::total_cmp);
     values.dedup();
-    values.len().pow(2) > batch.n_rows()
+    values.len() >= FEW_VALUES && values.len().pow(2) > batch.n_rows()
 }
 
 impl Groups {
@@ -195,6 +197,15 @@ mod tests {
         let values = (0..3000).flat_map(|ix| [f64::from(ix * ix % 17), 0.0]).collect();
         let mut batch = Batch::new(2, values).unwrap();
         let family = Gaussian::from_rows(&batch).unwrap();
+        crate::infer::spread(&family, &mut batch, &mut Xoshiro256PlusPlus::seed_from_u64(8));
+        assert!(groups(&family, &batch).is_none());
+    }
+
+    #[test]
+    fn few_values_beside_rounded_columns_make_no_copies() {
+        let mut batch = Batch::new(2, vec![1.5, 2.0, 2.5, 3.0, 3.0, 4.0, 2.0, 2.0, 1.0, 2.0]).unwrap();
+        let family = Gaussian::from_rows(&batch).unwrap();
+        assert!(family.resolution(0).is_some_and(|width| width > 0.0), "the first column is rounded");
         crate::infer::spread(&family, &mut batch, &mut Xoshiro256PlusPlus::seed_from_u64(8));
         assert!(groups(&family, &batch).is_none());
     }

@@ -104,6 +104,8 @@ pub fn merges<F: Family, P: Process>(
         let judges = judges(sample, later, &labels, living.len(), f);
         Court::of_learned(family, judges, *copies, horizon)
     });
+    // What is missing is filled in by what was known when a row was learned.
+    let by_sample = court.is_some() && !sample.has_missing();
     let mut walker = Looking {
         court: court.as_ref(),
         process: posterior.process(),
@@ -116,6 +118,7 @@ pub fn merges<F: Family, P: Process>(
             family: family.clone(),
             ids: living.iter().map(|ix| posterior.components()[*ix].id()).collect(),
             totals: living.iter().flat_map(stats).collect(),
+            of_sample: if by_sample { sums(family, sample, &labels, living.len()) } else { Vec::new() },
             label_statistics: living.iter().map(|ix| posterior.components()[*ix].evidence().labels).collect(),
             pairs: Vec::new(),
         },
@@ -129,7 +132,8 @@ pub fn merges<F: Family, P: Process>(
         walker.place.refit();
     }
     walker.maximise();
-    let between = path::walk(&mut walker, court.as_ref(), Objective::Estimate);
+    let objective = if by_sample { Objective::Exact } else { Objective::Estimate };
+    let between = path::walk(&mut walker, court.as_ref(), objective);
     let Place { family, pairs, .. } = walker.place;
     let estimated = choice == PriorChoice::Estimated && !pairs.is_empty();
     Merges { family: estimated.then_some(family), pairs, between: Some(between) }
@@ -161,6 +165,21 @@ fn judges(sample: &Batch, later: Option<&[bool]>, labels: &Labels, k: usize, n_f
     sample.select(&chosen).with_weights(weights).expect("numbers of rows are weights")
 }
 
+/// The statistics of each component from these rows with these labels.
+fn sums<F: Family>(family: &F, rows: &Batch, labels: &Labels, k: usize) -> Vec<f64> {
+    let f = family.n_features();
+    let (mut sums, mut features) = (vec![0.0; k * f], vec![0.0; f]);
+    for (ix, (row, labels)) in rows.rows().zip(labels.rows()).enumerate() {
+        family.features(row, &mut features);
+        let weight = rows.weights().map_or(1.0, |weights| weights[ix]);
+        for (component, probability) in labels {
+            let sums = &mut sums[component * f..(component + 1) * f];
+            sums.iter_mut().zip(&features).for_each(|(sum, x)| *sum += weight * probability * x);
+        }
+    }
+    sums
+}
+
 /// The components of a posterior on the merge path.
 struct Looking<'a, F, P> {
     court: Option<&'a Court>,
@@ -186,6 +205,8 @@ struct Place<F> {
     family: F,
     ids: Vec<ComponentId>,
     totals: Vec<f64>,
+    /// The same of the sample with its labels of today, where the objective is that of the sample.
+    of_sample: Vec<f64>,
     /// Of all rows.
     label_statistics: Vec<LabelStatistics>,
     /// Merges so far.
@@ -217,8 +238,23 @@ impl<F: Family, P: Process> Looking<'_, F, P> {
         });
     }
 
+    /// The objective of the sample with its labels of today.
+    fn objective_of_sample(&self) -> f64 {
+        let mut labels = vec![LabelStatistics::default(); self.place.ids.len()];
+        for (ix, row) in self.labels.rows().enumerate() {
+            let weight = self.sample.weights().map_or(1.0, |weights| weights[ix]);
+            row.for_each(|(component, probability)| labels[component].observe(probability, weight));
+        }
+        let Place { family, of_sample, .. } = &self.place;
+        let components = of_sample.chunks_exact(family.n_features()).zip(&labels);
+        objective_of(family, &self.process.suited(labels.iter()), components, self.sample.mass())
+    }
+
     /// The objective of all rows that are different.
     fn objective(&self) -> f64 {
+        if !self.place.of_sample.is_empty() {
+            return self.objective_of_sample();
+        }
         let share = 1.0 / self.copies;
         let Place { family, totals, label_statistics, .. } = &self.place;
         let totals: Vec<f64> = totals.iter().map(|total| share * total).collect();
@@ -264,14 +300,14 @@ impl<F: Family, P: Process> Walker for Looking<'_, F, P> {
         pairs.truncate(merges);
         let before = self.entropies();
         let labels = &mut self.labels;
-        let Place { ids, totals, label_statistics, pairs: merged, .. } = &mut self.place;
+        let Place { ids, totals, of_sample, label_statistics, pairs: merged, .. } = &mut self.place;
         let (mut stays, mut into) = (vec![true; k], vec![None; k]);
         for (keep, end) in pairs {
             stays[end] = false;
             into[end] = Some(keep);
             merged.push((ids[end], ids[keep]));
-            for i in 0..f {
-                totals[keep * f + i] += totals[end * f + i];
+            for sums in [&mut *totals, &mut *of_sample].into_iter().filter(|sums| !sums.is_empty()) {
+                (0..f).for_each(|i| sums[keep * f + i] += sums[end * f + i]);
             }
         }
         labels.join(&into);
@@ -286,6 +322,9 @@ impl<F: Family, P: Process> Walker for Looking<'_, F, P> {
         retain_chunks(ids, 1, &stays);
         retain_chunks(label_statistics, 1, &stays);
         retain_chunks(totals, f, &stays);
+        if !of_sample.is_empty() {
+            retain_chunks(of_sample, f, &stays);
+        }
         if self.choice == PriorChoice::Estimated {
             self.place.refit();
         }
