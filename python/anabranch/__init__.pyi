@@ -39,9 +39,15 @@ class _StreamingEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def load(cls, path: str | PathLike[str]) -> Self: ...
 
 class _StreamingMixture(DensityMixin, _StreamingEstimator):
-    def fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> Self: ...
-    def partial_fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> Self: ...
-    def fit_predict(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int64]: ...
+    def fit(
+        self, X: Any, y: object = None, sample_weight: ArrayLike | None = None, times: ArrayLike | str | None = None
+    ) -> Self: ...
+    def partial_fit(
+        self, X: Any, y: object = None, sample_weight: ArrayLike | None = None, times: ArrayLike | str | None = None
+    ) -> Self: ...
+    def fit_predict(
+        self, X: Any, y: object = None, sample_weight: ArrayLike | None = None, times: ArrayLike | str | None = None
+    ) -> NDArray[np.int64]: ...
     def predict(self, X: Any) -> NDArray[np.int64]: ...
     def predict_clusters(
         self,
@@ -97,7 +103,7 @@ class DPMixture(_StreamingMixture):
         polish: int | None = None,
         max_new: int = 50,
         max_components: int | None = None,
-        half_life: int | Literal["auto"] | None = None,
+        half_life: int | str | None = None,
         workers: int | None = None,
         schedule: Literal["deterministic", "free"] = "deterministic",
         bound: Literal["paper", "conditional"] = "paper",
@@ -125,7 +131,7 @@ class PYMixture(DPMixture):
         polish: int | None = None,
         max_new: int = 50,
         max_components: int | None = None,
-        half_life: int | Literal["auto"] | None = None,
+        half_life: int | str | None = None,
         workers: int | None = None,
         schedule: Literal["deterministic", "free"] = "deterministic",
         bound: Literal["paper", "conditional"] = "paper",

@@ -33,7 +33,7 @@ class StreamingMixture(DensityMixin, StreamingEstimator):
 
     # ------------------------------------------------------------------ learning
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None, times=None):
         """Learn from ``X``, forgetting what was learned before.
 
         Parameters
@@ -45,6 +45,10 @@ class StreamingMixture(DensityMixin, StreamingEstimator):
         y : ignored
         sample_weight : array of shape (n_samples,), optional
             How often each row counts. A stream yields ``(X, sample_weight)`` pairs instead.
+        times : array of shape (n_samples,) or str, optional
+            When each row was, with a ``half_life`` that is a time: seconds, ``datetime64`` or timestamps (UTC where they have no
+            zone), or the name of the column of a table or file that says so and is not learned from. A stream yields
+            ``(X, sample_weight, times)`` instead. Without, rows are of the moment at which they come.
 
         Returns
         -------
@@ -55,9 +59,9 @@ class StreamingMixture(DensityMixin, StreamingEstimator):
         KeyboardInterrupt
             After Ctrl-C, with a model of the rows that were read so far.
         """
-        return self._fit(X, sample_weight)
+        return self._fit(X, sample_weight, times=times)
 
-    def partial_fit(self, X, y=None, sample_weight=None):
+    def partial_fit(self, X, y=None, sample_weight=None, times=None):
         """Learn from more rows.
 
         In the deterministic schedule, the default, it does not matter how rows are cut into calls: any number of calls
@@ -66,26 +70,41 @@ class StreamingMixture(DensityMixin, StreamingEstimator):
 
         Parameters
         ----------
-        X, y, sample_weight
+        X, y, sample_weight, times
             As in ``fit``.
 
         Returns
         -------
         self
         """
-        return self._partial_fit(X, sample_weight)
+        return self._partial_fit(X, sample_weight, times=times)
 
-    def fit_predict(self, X, y=None, sample_weight=None):
+    def fit_predict(self, X, y=None, sample_weight=None, times=None):
         """Fit and return the label of each row."""
-        return self.fit(X, sample_weight=sample_weight).predict(X)
+        self.fit(X, sample_weight=sample_weight, times=times)
+        return self.predict(_input.without(X, times)[0] if isinstance(times, str) and not _input.is_path(X) else X)
 
-    def _learn(self, X, sample_weight, reset):
+    def _learn(self, X, sample_weight, reset, times=None):
         if _input.is_path(X):
             self._no_weights(sample_weight, "files")
-            return self._learn_files(X)
-        return super()._learn(X, sample_weight, reset)
+            return self._learn_files(X, times)
+        return super()._learn(X, sample_weight, reset, times=times)
 
-    def _learn_rows(self, X, sample_weight, reset):
+    def _timed(self, X, times):
+        """Rows without the column that says when they were, their times in seconds, and what these are called."""
+        if times is None:
+            return X, None, None
+        name = times if isinstance(times, str) else ""
+        if name:
+            X, times = _input.without(X, name)
+        times = _input.seconds(times)
+        rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        if len(times) != rows:
+            raise ValueError(f"times: there are {len(times)} for {rows} rows")
+        return X, times, name
+
+    def _learn_rows(self, X, sample_weight, reset, times=None):
+        X, times, time = self._timed(X, times)
         mapped = isinstance(X, np.memmap)
         X = self._rows(X, reset=reset, finite=False if mapped else "allow-nan")
         if sample_weight is not None:
@@ -94,11 +113,13 @@ class StreamingMixture(DensityMixin, StreamingEstimator):
         if not mapped:
             self._engine.check(lent, self._names())
         with self._watch(X.shape[0]) as watch:
-            self._engine.learn(lent, sample_weight, self._names(), watch.receiver)
+            self._engine.learn(lent, sample_weight, times, time, self._names(), watch.receiver)
 
-    def _learn_files(self, X):
+    def _learn_files(self, X, times=None):
+        if times is not None and not isinstance(times, str):
+            raise TypeError("times: of files it is the name of the column that says when rows were")
         with self._watch(None) as watch:
-            self._engine.learn_files(_input.paths(X), watch.receiver)
+            self._engine.learn_files(_input.paths(X), times or self._engine.time_column, watch.receiver)
         names, named = self._engine.schema
         self.n_features_in_ = len(names)
         if named:
@@ -106,27 +127,35 @@ class StreamingMixture(DensityMixin, StreamingEstimator):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _learn_stream(self, X, reset):
-        _, blocks = self._first_of(_input.blocks(X))
+    def _learn_stream(self, X, reset, times=None):
+        if times is not None and not isinstance(times, str):
+            raise TypeError("times: of a stream it is the name of a column, or the stream yields (X, sample_weight, times)")
+        first, blocks = self._first_of(_input.blocks(X))
+        time = times
+        if times is None and isinstance(first, tuple) and len(first) == 3 and first[2] is not None:
+            time = ""
 
         def checked():
             nonlocal reset
             for block in blocks:
-                rows, weight = block if isinstance(block, tuple) else (block, None)
+                rows, weight, *when = block if isinstance(block, tuple) else (block, None)
                 if getattr(rows, "num_rows", 1) == 0:
                     continue
+                rows, when, _ = self._timed(rows, times or next(iter(when), None))
+                if (when is None) != (time is None):
+                    raise ValueError("times: some blocks of the stream say when their rows were, and others do not")
                 rows = self._rows(rows, reset=reset)
                 reset = False
                 if weight is not None:
                     weight = _check_sample_weight(weight, rows, dtype=np.float64, ensure_non_negative=True)
                 lent = _input.lend(self._chosen(rows))
                 self._engine.check(lent, self._names())
-                yield lent, weight
+                yield lent, weight, when
 
         head, ready = self._first_of(checked())
         columns = head[0][3] if isinstance(head[0], tuple) else head[0].shape[1]
         with self._watch(None) as watch:
-            self._engine.learn_iterator(ready, columns, self._names(), watch.receiver)
+            self._engine.learn_iterator(ready, columns, time, self._names(), watch.receiver)
 
     # ------------------------------------------------------------------ rows
 
@@ -460,9 +489,9 @@ class StreamingMixture(DensityMixin, StreamingEstimator):
         return None if most is None else _whole("max_components", most, 1)
 
     def _half_life(self):
-        # The same of this one.
-        rows = getattr(self, "half_life", None)
-        return rows if rows is None or rows == "auto" else str(_whole("half_life", rows, 1))
+        # The same of this one. The engine says which text is none.
+        half_life = getattr(self, "half_life", None)
+        return half_life if half_life is None or isinstance(half_life, str) else str(_whole("half_life", half_life, 1))
 
     def _own_options(self):
         _one_of("labels", self.labels, _LABELS)

@@ -33,11 +33,11 @@ class StreamingEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     # ------------------------------------------------------------------ learning
 
-    def _fit(self, X, sample_weight=None):
+    def _fit(self, X, sample_weight=None, **more):
         before = {name: self.__dict__.get(name) for name in ("_engine", "_begun")}
         self._begin()
         try:
-            self._learn(X, sample_weight, reset=True, **self._fit_options())
+            self._learn(X, sample_weight, reset=True, **more, **self._fit_options())
             self._engine.refresh()
         except KeyboardInterrupt:
             raise
@@ -47,14 +47,14 @@ class StreamingEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             raise
         return self
 
-    def _partial_fit(self, X, sample_weight=None):
+    def _partial_fit(self, X, sample_weight=None, **more):
         first = "_engine" not in self.__dict__
         if first:
             self._begin()
         else:
             self._check_unchanged()
         try:
-            self._learn(X, sample_weight, reset=first)
+            self._learn(X, sample_weight, reset=first, **more)
         except KeyboardInterrupt:
             raise
         except BaseException:

@@ -4,7 +4,9 @@ Nothing is copied here where the engine can read it in place: arrays of 32- or 6
 or not, and the single block of a homogeneous data frame.
 """
 
+import datetime
 import errno
+import numbers
 import os
 from collections.abc import Iterator
 
@@ -116,6 +118,48 @@ def plain(X):
     for ix, column in enumerate(columns):
         rows[:, ix] = column
     return rows, X
+
+
+def without(X, column):
+    """A table without the column of this name, and that column."""
+    if not hasattr(X, "columns") and not hasattr(X, "schema"):
+        raise TypeError(f"times: {column!r} names a column, and X has no names; pass one time for each row")
+    names = list(X.schema.names if hasattr(X, "schema") else X.columns)
+    if column not in names:
+        raise ValueError(f"times: there is no column {column!r}")
+    rest = [name for name in names if name != column]
+    return X.select(rest) if hasattr(X, "schema") and hasattr(X, "select") else X[rest], X[column]
+
+
+def seconds(times):
+    """Times as seconds since 1970: numbers are seconds, and timestamps without a zone those of UTC. The engine says which is none."""
+    if hasattr(times, "dt") and getattr(getattr(times, "dtype", None), "tz", None) is not None:
+        times = times.dt.tz_convert("UTC").dt.tz_localize(None)
+    times = np.asarray(times)
+    if times.dtype == object:
+        times = np.array([_timestamp(time) for time in times.ravel()]).reshape(times.shape)
+    if times.ndim != 1:
+        raise ValueError(f"times: {times.ndim} dimensions, where each row has one time")
+    if np.issubdtype(times.dtype, np.datetime64):
+        unit = times.astype("datetime64[s]")
+        parts = (times - unit) / np.timedelta64(1, "s")
+        return np.where(np.isnat(times), np.nan, unit.astype(np.int64) + parts)
+    if times.dtype == bool or not np.issubdtype(times.dtype, np.number) or np.iscomplexobj(times):
+        raise TypeError("times: numbers of seconds or timestamps are wanted (numpy's datetime64, pandas' Timestamp, datetime)")
+    return np.ascontiguousarray(times, dtype=np.float64)
+
+
+def _timestamp(time):
+    """The seconds of a date and time, or of a number."""
+    if hasattr(time, "timestamp") and time == time:
+        return time.timestamp() if time.tzinfo is not None else time.replace(tzinfo=datetime.timezone.utc).timestamp()
+    if isinstance(time, np.datetime64):
+        return seconds(np.array([time]))[0]
+    if time is None or time != time:
+        return np.nan
+    if isinstance(time, numbers.Real) and not isinstance(time, bool):
+        return float(time)
+    raise TypeError(f"times: {time!r} is no time; numbers of seconds or timestamps are wanted")
 
 
 def coded(X, categories):

@@ -35,9 +35,10 @@ class DPMixture(StreamingMixture):
         Components that a minibatch after the first may open.
     max_components : int, optional
         Components at most: whenever there are more, the two that are closest are merged.
-    half_life : int or "auto", optional
+    half_life : int or str, optional
         Rows of the stream after which a row counts half: what has changed is forgotten. The first minibatch is then by default
-        no longer than that (but 1000), others no longer than an eighth of it (but 32). ``"auto"`` forgets, component by
+        no longer than that (but 1000), others no longer than an eighth of it (but 32). A time such as ``"30s"``, ``"5m"``,
+        ``"1h"`` or ``"7d"``: then ``times`` of ``fit`` and ``partial_fit`` say when rows were. ``"auto"`` forgets, component by
         component, what the newest rows speak against.
     workers : int, optional
         Minibatches in flight, each with the posterior it started from; by default at most 64 and fewer at first, and

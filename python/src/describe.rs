@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use anabranch::family::{AnyFamily, Block};
 use anabranch::posterior::HalfLife;
 use anabranch_cli::FeatureModel;
+use anabranch_cli::args::half_life::as_flag;
 use anabranch_io::Schema;
 use anabranch_io::model::{Model, TopicModel, model_name_of};
 use pyo3::prelude::*;
@@ -49,8 +50,8 @@ fn mixture(bytes: &[u8], name: &str) -> Result<serde_json::Value, Fault> {
     let posterior = model.fold.posterior();
     let half_life = match posterior.past().half_life {
         Some(HalfLife::Rows(rows)) => serde_json::json!(rows),
-        Some(HalfLife::Auto) => serde_json::json!("auto"),
-        Some(HalfLife::Seconds(_)) | None => serde_json::Value::Null,
+        Some(other) => serde_json::json!(as_flag(Some(other))),
+        None => serde_json::Value::Null,
     };
     Ok(serde_json::json!({
         "model": name,

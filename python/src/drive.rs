@@ -15,12 +15,12 @@ use pyo3::types::PyIterator;
 
 use crate::error::Fault;
 use crate::learn::{Happened, TICK};
-use crate::rows::{Buffer, Lent};
+use crate::rows::{Beside, Buffer, Lent};
 
 /// Events that may wait for a slow callback before the workers wait too.
 const WAITING_EVENTS: usize = 1024;
 
-/// A Python iterator of `(rows, weights or None)` whose blocks go to the workers.
+/// A Python iterator of `(rows, weights or None, times or None)` whose blocks go to the workers.
 pub struct Feed {
     pub iterator: Py<PyIterator>,
     pub blocks: Sender<Buffer>,
@@ -31,13 +31,17 @@ impl Feed {
     /// Asks the iterator for its next block; `None` at its end.
     fn pull(&self, py: Python<'_>) -> PyResult<Option<Buffer>> {
         let Some(item) = self.iterator.bind(py).clone().next() else { return Ok(None) };
-        let (rows, weights) = item?.extract::<(Bound<'_, PyAny>, Option<PyReadonlyArray1<'_, f64>>)>()?;
+        type Numbers<'py> = Option<PyReadonlyArray1<'py, f64>>;
+        let (rows, weights, times) = item?.extract::<(Bound<'_, PyAny>, Numbers<'_>, Numbers<'_>)>()?;
         let lent = Lent::borrow(&rows)?;
         let rows = lent.rows();
         rows.expect_columns(self.columns)?;
         let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
+        let times = times.as_ref().map(|times| times.as_slice()).transpose()?;
+        let beside = Beside { weights, times };
+        beside.check()?;
         let mut block = Buffer::default();
-        block.push(rows, weights, 0, rows.len())?;
+        block.push(rows, beside, 0, rows.len())?;
         Ok(Some(block))
     }
 }

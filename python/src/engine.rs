@@ -20,7 +20,7 @@ use crate::error::Fault;
 use crate::learn::{Centre, Learned, Looker, Tally, Wires};
 use crate::options::{Options, Parameters};
 use crate::pickle::{self, Pickled};
-use crate::rows::{Edge, Lent};
+use crate::rows::{Beside, Edge, Lent};
 use crate::stream::{ArrayStream, BlockStream, FileStream, RowStream};
 use crate::view::{View, Wanted};
 
@@ -144,7 +144,8 @@ impl Engine {
             for first in (0..rows.len()).step_by(CHECKED_AT_ONCE) {
                 values.clear();
                 rows.copy(first, (first + CHECKED_AT_ONCE).min(rows.len()), &mut values)?;
-                Edge { schema: &schema, family: &domain, before: first as u64 }.check(&values)?;
+                Edge { schema: &schema, family: &domain, before: first as u64, fades: None }
+                    .check(&values)?;
             }
             Ok::<_, Fault>(())
         })?;
@@ -156,44 +157,70 @@ impl Engine {
         self.looked_at(py, Looker::Nobody).map(|_| ())
     }
 
-    /// Learns from an array, or from sparse rows.
-    #[pyo3(signature = (rows, weights=None, names=None, callback=None))]
+    /// The column that says when rows were, of a model whose rows do.
+    #[getter]
+    fn time_column(&self) -> Option<String> {
+        match &*self.lock() {
+            State::Idle(learned, _) => learned.time.clone(),
+            State::Learning { centre, .. } => centre.as_ref()?.snapshot().past().time.clone(),
+            State::Empty => None,
+        }
+    }
+
+    /// Learns from an array, or from sparse rows. `time` is the name of the times: empty when they have none.
+    #[pyo3(signature = (rows, weights=None, times=None, time=None, names=None, callback=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are the arguments of a method in Python")]
     fn learn(
         &self,
         py: Python<'_>,
         rows: &Bound<'_, PyAny>,
         weights: Option<PyReadonlyArray1<'_, f64>>,
+        times: Option<PyReadonlyArray1<'_, f64>>,
+        time: Option<&str>,
         names: Option<Vec<String>>,
         callback: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let lent = Lent::borrow(rows)?;
         let rows = lent.rows();
         let weights = weights.as_ref().map(|weights| weights.as_slice()).transpose()?;
-        let mut stream = ArrayStream::new(rows, weights);
-        self.run(py, schema_of(names, rows.columns()), &mut stream, None, callback)
+        let times = times.as_ref().map(|times| times.as_slice()).transpose()?;
+        let beside = Beside { weights, times };
+        beside.check()?;
+        let mut stream = ArrayStream::new(rows, beside);
+        self.run(py, schema_of(names, rows.columns()), time, &mut stream, None, callback)
     }
 
-    /// Learns from an iterator of `(rows, weights or None)`.
-    #[pyo3(signature = (iterator, columns, names=None, callback=None))]
+    /// Learns from an iterator of `(rows, weights or None, times or None)`.
+    #[pyo3(signature = (iterator, columns, time=None, names=None, callback=None))]
     fn learn_iterator(
         &self,
         py: Python<'_>,
         iterator: Bound<'_, PyIterator>,
         columns: usize,
+        time: Option<&str>,
         names: Option<Vec<String>>,
         callback: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let (blocks, receiver) = bounded(WAITING_BLOCKS);
         let feed = Feed { iterator: iterator.unbind(), blocks, columns };
         let mut stream = BlockStream::new(receiver, columns);
-        self.run(py, schema_of(names, columns), &mut stream, Some(feed), callback)
+        self.run(py, schema_of(names, columns), time, &mut stream, Some(feed), callback)
     }
 
     /// Learns from files with the readers of the command line.
-    #[pyo3(signature = (paths, callback=None))]
-    fn learn_files(&self, py: Python<'_>, paths: Vec<PathBuf>, callback: Option<Py<PyAny>>) -> PyResult<()> {
+    #[pyo3(signature = (paths, time=None, callback=None))]
+    fn learn_files(
+        &self,
+        py: Python<'_>,
+        paths: Vec<PathBuf>,
+        time: Option<&str>,
+        callback: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
         let expect = match &*self.lock() {
-            State::Idle(learned, _) => Some(learned.schema.clone()),
+            State::Idle(learned, _) => {
+                learned.check_times(time, &self.options)?;
+                Some(learned.schema.clone())
+            }
             _ => None,
         };
         let spec = self.options.spec()?;
@@ -204,11 +231,12 @@ impl Engine {
             categorical: spec.categorical_columns(),
             expect,
             on_missing: OnMissing::Keep,
+            time: time.map(str::to_owned),
             ..ReadOptions::default()
         };
         let source = open(&inputs, &options).map_err(Fault::from)?;
         let schema = source.schema().clone();
-        self.run(py, schema, &mut FileStream(source), None, callback)
+        self.run(py, schema, time, &mut FileStream(source), None, callback)
     }
 
     /// The position of the most probable component of each row.
@@ -428,12 +456,14 @@ impl Engine {
         &self,
         py: Python<'_>,
         schema: Schema,
+        time: Option<&str>,
         stream: &mut dyn RowStream,
         feed: Option<Feed>,
         callback: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let mut loan = self.lend(schema)?;
         let (learned, options) = (&mut loan.learned, self.options());
+        learned.go_by(time, &options)?;
         let (result, raised) = drive(py, callback, feed, |stop, events| {
             let announce = |centre: &Arc<Centre>| {
                 if let State::Learning { centre: shown, .. } = &mut *self.lock() {

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::error::Fault;
-use crate::rows::{Buffer, Edge, Lent};
+use crate::rows::{Beside, Buffer, Edge, Lent};
 
 /// Step 2: what a minibatch teaches, given a snapshot; bytes in, bytes out.
 #[pyfunction]
@@ -31,9 +31,9 @@ pub fn infer<'py>(
         let posterior = fold.posterior();
         rows.expect_columns(provenance.schema.dimensions())?;
         let mut buffer = Buffer::default();
-        buffer.push(rows, weights, 0, rows.len())?;
-        let edge = Edge { schema: &provenance.schema, family: posterior.family(), before: 0 };
-        let mut minibatch = buffer.take(&edge)?;
+        buffer.push(rows, Beside { weights, times: None }, 0, rows.len())?;
+        let edge = Edge { schema: &provenance.schema, family: posterior.family(), before: 0, fades: None };
+        let (mut minibatch, _) = buffer.take(&edge)?;
         let batch = BatchId(batch);
         let mut rng = minibatch_rng(provenance.seed, batch);
         spread(posterior.family(), &mut minibatch, &mut rng);

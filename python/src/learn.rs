@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anabranch::batch::Minibatch;
-use anabranch::central::{BatchSet, Central, Change, Memory};
+use anabranch::central::{BatchSet, Central, Change, Fold, Memory};
 use anabranch::clusters::Cut;
 use anabranch::engine::{self, Event, Flow, Observer};
 use anabranch::family::{AnyFamily, Conjugate};
@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::drive::unless_stopped;
 use crate::error::Fault;
 use crate::options::Options;
-use crate::rows::{Buffer, Edge, joined};
+use crate::rows::{Buffer, Edge, Taken, joined};
 use crate::stream::{Cutter, Noted, One, RowStream, claim};
 
 /// The central posterior of an estimator.
@@ -36,8 +36,9 @@ pub type Centre = Central<AnyFamily, AnyProcess>;
 /// A minibatch has joined, and what has become of components since the last one.
 pub type Happened = (Event, Vec<Change>);
 
-/// What rows from Python are called.
+/// What rows from Python are called, and when they were.
 const ROWS: &str = "rows";
+const TIME: &str = "time";
 
 /// How long the wish to stop may go unnoticed.
 pub const TICK: Duration = Duration::from_millis(50);
@@ -51,6 +52,8 @@ pub struct Learned {
     pub centre: Option<Arc<Centre>>,
     /// Rows that do not make a full minibatch yet.
     pub buffer: Buffer,
+    /// The column that says when rows were, where they fade by that.
+    pub time: Option<String>,
     /// Names of minibatches that are taken.
     pub taken: BatchSet,
     /// Counts over all minibatches.
@@ -106,13 +109,14 @@ impl Look {
             return true;
         }
         let posterior = self.shown.centre().snapshot();
-        let edge = Edge { schema: &learned.schema, family: posterior.family(), before: self.tally.rows };
-        let Ok(batch) = since.take(&edge) else {
+        let (schema, before, fades) = (&learned.schema, self.tally.rows, options.fades());
+        let edge = Edge { schema, family: posterior.family(), before, fades };
+        let Ok((batch, at)) = since.take(&edge) else {
             self.since = None;
             return false;
         };
         self.tally.rows += batch.n_rows() as u64;
-        self.shown.catch_up(&batch, options.engine.batch_size, &learned.config(options));
+        self.shown.catch_up(&batch, options.engine.batch_size, at, &learned.config(options));
         true
     }
 }
@@ -190,6 +194,7 @@ impl Learned {
             schema,
             centre: None,
             buffer: Buffer::default(),
+            time: None,
             taken: BatchSet::default(),
             tally: Tally::default(),
             ended: 0,
@@ -215,6 +220,7 @@ impl Learned {
         Self {
             schema: provenance.schema,
             buffer: Buffer::default(),
+            time: fold.posterior().past().time.clone(),
             taken: fold.absorbed().clone(),
             tally: Tally {
                 rows: provenance.observations,
@@ -270,6 +276,40 @@ impl Learned {
         self.tally.rows + self.buffer.rows as u64
     }
 
+    /// Refuses times where rows have none, and rows without where they have. `time` is the name of those that come, empty where they
+    /// have none.
+    pub fn check_times(&self, time: Option<&str>, options: &Options) -> Result<(), Fault> {
+        let refuse = |message: String, hint| Err(Fault::with_hint(message, Some(hint)));
+        let by = |column: &Option<String>| {
+            column.as_ref().map_or("when they came".to_owned(), |c| format!("{c:?}"))
+        };
+        match (options.fades(), &self.time, time) {
+            (None, _, Some(_)) => refuse(
+                "times go with a half-life that is a time".to_owned(),
+                "say half_life=\"1h\", or leave times out",
+            ),
+            (None, _, None) | (Some(_), None, None) => Ok(()),
+            _ if self.rows_seen() == 0 => Ok(()),
+            (_, Some(column), None) => {
+                refuse(format!("the rows of the model have faded by {column:?}"), "pass times")
+            }
+            (_, Some(column), Some(time)) if time.is_empty() || time == column => Ok(()),
+            (_, before, Some(_)) => {
+                let hint = if before.is_some() { "pass the times of that column" } else { "leave times out" };
+                refuse(format!("times: the rows of the model have faded by {}", by(before)), hint)
+            }
+        }
+    }
+
+    /// Goes by these times from now on, if rows can.
+    pub fn go_by(&mut self, time: Option<&str>, options: &Options) -> Result<(), Fault> {
+        self.check_times(time, options)?;
+        if self.rows_seen() == 0 {
+            self.time = time.map(|time| if time.is_empty() { TIME } else { time }.to_owned());
+        }
+        Ok(())
+    }
+
     /// How the model of these counts was made.
     pub fn provenance(&self, options: &Options) -> Provenance {
         let now = if self.seen.rows() > 0 { vec![self.seen.input()] } else { vec![] };
@@ -314,7 +354,8 @@ impl Learned {
             seen.read(buffer.values[before * columns..].chunks_exact(columns.max(1)));
             looking.lock().unwrap_or_else(PoisonError::into_inner).note(buffer, before, columns);
         };
-        let stream: &mut dyn RowStream = &mut Noted { stream, come: &mut come };
+        let timed = options.fades().is_some();
+        let stream: &mut dyn RowStream = &mut Noted { stream, come: &mut come, timed };
         let result = self.learn_noted(stream, config, options, wires);
         self.seen = seen;
         let noted = self.looking().rows;
@@ -370,6 +411,8 @@ impl Learned {
             size: options.engine.batch_size,
             taken: &mut self.taken,
             before,
+            fades: options.fades(),
+            at: None,
             stop: wires.stop,
         };
         let mut watch = Watch { tally: &mut self.tally, stop: wires.stop, events };
@@ -389,16 +432,22 @@ impl Learned {
     fn start(&self, options: &Options) -> Result<Start, Fault> {
         let spec = options.spec()?;
         let domain = spec.domain(&self.schema)?;
-        let edge = Edge { schema: &self.schema, family: &domain, before: 0 };
-        let mut batch = self.buffer.clone().take(&edge)?;
-        // All there is: a row of weight 2 is the same as two rows.
-        if self.buffer.rows < options.first_rows() {
+        let edge = Edge { schema: &self.schema, family: &domain, before: 0, fades: options.fades() };
+        let (mut batch, at) = self.buffer.clone().take(&edge)?;
+        // All there is: a row of weight 2 is the same as two rows. Rows of different times are not the same.
+        if self.buffer.rows < options.first_rows() && at.is_none() {
             batch = joined(batch);
         }
-        let family = spec.build(&batch, &self.schema, &options.prior())?;
-        let centre = Arc::new(Central::new(family, options.process()?).watching());
+        // What the columns are like does not depend on when their rows were.
+        let whole = match at {
+            Some(_) => &Buffer { times: None, ..self.buffer.clone() }.take(&edge)?.0,
+            None => &batch,
+        };
+        let family = spec.build(whole, &self.schema, &options.prior())?;
+        let fold = Fold::new(family, options.process()?).timed_by(self.time.clone());
+        let centre = Arc::new(Central::from_fold(fold).watching());
         let config = options.config();
-        Ok(Start { centre, config, batch, taken: self.taken.clone() })
+        Ok(Start { centre, config, batch: (batch, at), taken: self.taken.clone() })
     }
 
     /// Looks at the model with the rows of the buffer, as if the stream ended here. `None` when there are no rows.
@@ -449,7 +498,8 @@ impl Learned {
         let (centre, batch) = match &self.centre {
             Some(centre) => {
                 let snapshot = centre.snapshot();
-                let edge = Edge { schema: &self.schema, family: snapshot.family(), before };
+                let (schema, fades) = (&self.schema, options.fades());
+                let edge = Edge { schema, family: snapshot.family(), before, fades };
                 (Arc::clone(centre), self.buffer.clone().take(&edge)?)
             }
             None => {
@@ -463,7 +513,7 @@ impl Learned {
             tally.add(event);
             Flow::Continue
         };
-        let mut one = One(Some((claim(&mut self.taken), batch)));
+        let mut one = One::new(claim(&mut self.taken), batch);
         let learned = match bootstrap {
             true => engine::bootstrap(&centre, &mut one, &config, &mut observer).map(|_| ()),
             false => engine::run(&centre, &mut one, &config, &mut observer),
@@ -494,7 +544,7 @@ impl Learned {
 struct Start {
     centre: Arc<Centre>,
     config: engine::Config,
-    batch: anabranch::batch::Batch,
+    batch: Taken,
     taken: BatchSet,
 }
 
@@ -503,7 +553,7 @@ impl Start {
     fn learn(self, stop: &AtomicBool) -> Result<Option<(Arc<Centre>, Tally, Happened)>, Fault> {
         let learned = unless_stopped(stop, move || {
             let Self { centre, config, batch, mut taken } = self;
-            let mut one = One(Some((claim(&mut taken), batch)));
+            let mut one = One::new(claim(&mut taken), batch);
             let mut seen = None;
             let mut observer = |event: &Event, centre: &Centre| {
                 seen = Some((*event, centre.take_changes()));

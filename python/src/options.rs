@@ -3,6 +3,7 @@
 use anabranch::engine::{BOOTSTRAP_ROWS, Config};
 use anabranch::family::{LinearGaussian, PriorError, Topic};
 use anabranch::infer::{FeatureSettings, Settings, TopicSettings};
+use anabranch::posterior::HalfLife;
 use anabranch::process::{AnyProcess, Beta, Bound, Hierarchical, Parameter};
 use anabranch_cli::args::{
     Algorithm, BoundKind, EngineArgs, FeatureArgs, ModelKind, OnOff, PrecisionKind, PriorArgs, ScheduleKind,
@@ -213,8 +214,10 @@ impl Parameters for Options {
         request(model, self.half_life.is_some()).check(self.engine.given(&own))?;
         self.spec()?.check_prior(&self.prior())?;
         self.process()?;
-        let half_life = self.half_life.as_deref().map(half_life::half_life).transpose();
-        let half_life = half_life.map_err(|expected| Fault::input(format!("half_life: not {expected}")))?;
+        let text = self.half_life.as_deref();
+        let not_one =
+            |expected| Fault::input(format!("half_life: {:?} is not {expected}", text.unwrap_or_default()));
+        let half_life = text.map(half_life::half_life).transpose().map_err(not_one)?;
         let EngineOptions { bootstrap, batch_size, .. } = &mut self.engine;
         let usual = u32::try_from(*batch_size).unwrap_or(u32::MAX);
         if let Some((first, further)) = half_life::minibatches(half_life, usual) {
@@ -248,6 +251,19 @@ impl Options {
         AnyProcess::new(self.alpha, self.discount, self.engine.bound).map_err(Fault::input)
     }
 
+    fn half_life(&self) -> Option<HalfLife> {
+        // It was one when it was parsed.
+        self.half_life.as_deref().and_then(|text| half_life::half_life(text).ok())
+    }
+
+    /// Seconds after which a row counts half, where rows fade so.
+    pub fn fades(&self) -> Option<f64> {
+        match self.half_life() {
+            Some(HalfLife::Seconds(seconds)) => Some(seconds),
+            Some(HalfLife::Rows(_) | HalfLife::Auto) | None => None,
+        }
+    }
+
     /// Rows of the first minibatch, which is learned alone; 0 when the workers start at once.
     pub fn bootstrap_rows(&self) -> usize {
         self.engine.bootstrap.unwrap_or(BOOTSTRAP_ROWS)
@@ -268,8 +284,7 @@ impl Options {
         Config {
             polish: self.polish,
             max_components: self.max_components,
-            // It was one when it was parsed.
-            half_life: self.half_life.as_deref().and_then(|text| half_life::half_life(text).ok()),
+            half_life: self.half_life(),
             ..args.config(settings, self.prior().choice(), self.bootstrap_rows())
         }
     }

@@ -23,12 +23,17 @@ pub struct Pickled {
     pub numbers: Vec<u8>,
 }
 
-/// How to read the numbers: of each buffer the values of all rows, then their weights.
+/// How to read the numbers: of each buffer the values of all rows, then their weights, then their times.
 #[derive(Serialize, Deserialize)]
 struct Leftover {
     schema: Schema,
     rows: usize,
     weighted: bool,
+    #[serde(default)]
+    timed: bool,
+    /// The column that says when rows were.
+    #[serde(default)]
+    time: Option<String>,
     ended: u64,
     #[serde(default)]
     seen: Option<Seen>,
@@ -43,10 +48,13 @@ struct Last {
     tally: Tally,
     rows: usize,
     weighted: bool,
+    #[serde(default)]
+    timed: bool,
 }
 
 fn numbers(buffer: &Buffer) -> impl Iterator<Item = u8> {
-    let numbers = buffer.values.iter().chain(buffer.weights.iter().flatten());
+    let numbers =
+        buffer.values.iter().chain(buffer.weights.iter().flatten()).chain(buffer.times.iter().flatten());
     numbers.flat_map(|value| value.to_le_bytes())
 }
 
@@ -54,20 +62,22 @@ fn numbers(buffer: &Buffer) -> impl Iterator<Item = u8> {
 pub fn leave(learned: &Learned, options: &Options) -> Result<Pickled, Fault> {
     let checkpoint = learned.checkpoint(options);
     let checkpoint = checkpoint.map(|(model, memory)| model.to_checkpoint_bytes(&memory));
-    let Buffer { weights, rows, .. } = &learned.buffer;
+    let Buffer { weights, times, rows, .. } = &learned.buffer;
     let mut bytes: Vec<u8> = numbers(&learned.buffer).collect();
     let shown = learned.last_shown(|shown, tally, since| {
         bytes.extend(numbers(since));
         let (fold, memory, kept) = shown.keep();
         let model = Model { fold, provenance: learned.provenance(options) };
-        let (rows, weighted) = (since.rows, since.weights.is_some());
-        (model.to_checkpoint_bytes(&memory), Last { kept, tally, rows, weighted })
+        let (rows, weighted, timed) = (since.rows, since.weights.is_some(), since.times.is_some());
+        (model.to_checkpoint_bytes(&memory), Last { kept, tally, rows, weighted, timed })
     });
     let (shown, last) = shown.unzip();
     let leftover = Leftover {
         schema: learned.schema.clone(),
         rows: *rows,
         weighted: weights.is_some(),
+        timed: times.is_some(),
+        time: learned.time.clone(),
         ended: learned.ended,
         seen: Some(learned.seen.clone()),
         shown: last,
@@ -84,14 +94,15 @@ pub fn find(pickled: &Pickled) -> Result<Learned, Fault> {
     let columns = leftover.schema.dimensions();
     let mut numbers =
         numbers.chunks_exact(8).filter_map(|b| b.try_into().ok()).map(f64::from_le_bytes).fuse();
-    let mut buffer = |rows: usize, weighted: bool| {
+    let mut buffer = |rows: usize, weighted: bool, timed: bool| {
         let n = rows.checked_mul(columns).ok_or_else(damaged)?;
         let values: Vec<f64> = numbers.by_ref().take(n).collect();
-        let weights: Option<Vec<f64>> = weighted.then(|| numbers.by_ref().take(rows).collect());
-        let whole = values.len() == n && weights.as_ref().is_none_or(|weights| weights.len() == rows);
-        if whole { Ok(Buffer { values, weights, rows }) } else { Err(damaged()) }
+        let mut one_each = |there: bool| there.then(|| numbers.by_ref().take(rows).collect::<Vec<f64>>());
+        let (weights, times) = (one_each(weighted), one_each(timed));
+        let whole = values.len() == n && weights.iter().chain(&times).all(|values| values.len() == rows);
+        if whole { Ok(Buffer { values, weights, times, rows }) } else { Err(damaged()) }
     };
-    let waiting = buffer(leftover.rows, leftover.weighted)?;
+    let waiting = buffer(leftover.rows, leftover.weighted, leftover.timed)?;
     let mut learned = match checkpoint {
         Some(checkpoint) => {
             let (model, memory) = Model::from_checkpoint_bytes(checkpoint).map_err(Fault::input)?;
@@ -99,8 +110,8 @@ pub fn find(pickled: &Pickled) -> Result<Learned, Fault> {
         }
         None => Learned::new(leftover.schema),
     };
-    if let (Some(shown), Some(Last { kept, tally, rows, weighted })) = (shown, leftover.shown) {
-        let since = buffer(rows, weighted)?;
+    if let (Some(shown), Some(Last { kept, tally, rows, weighted, timed })) = (shown, leftover.shown) {
+        let since = buffer(rows, weighted, timed)?;
         let (model, memory) = Model::from_checkpoint_bytes(shown).map_err(Fault::input)?;
         learned.show_again(Shown::restore(model.fold, memory, kept), tally, since);
     }
@@ -108,6 +119,6 @@ pub fn find(pickled: &Pickled) -> Result<Learned, Fault> {
         return Err(damaged());
     }
     learned.seen = leftover.seen.unwrap_or(learned.seen);
-    (learned.buffer, learned.ended) = (waiting, leftover.ended);
+    (learned.buffer, learned.ended, learned.time) = (waiting, leftover.ended, leftover.time.or(learned.time));
     Ok(learned)
 }

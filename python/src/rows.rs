@@ -3,8 +3,9 @@
 //! Nothing is copied as a whole. A minibatch is copied out when its turn comes, converted on the way.
 
 use anabranch::batch::Batch;
+use anabranch::central::Moment;
 use anabranch::family::{AnyFamily, Family};
-use anabranch_io::Schema;
+use anabranch_io::{Schema, time};
 use numpy::ndarray::{ArrayView1, ArrayView2, s};
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyTypeError;
@@ -172,37 +173,84 @@ impl Rows<'_> {
     }
 }
 
-/// Rows with their weights on the way to becoming minibatches.
+/// What is said of rows beside their values.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Beside<'a> {
+    pub weights: Option<&'a [f64]>,
+    /// When each was, in seconds.
+    pub times: Option<&'a [f64]>,
+}
+
+impl Beside<'_> {
+    /// Refuses the first time that is none, or in the future, with its row from 1.
+    pub fn check(&self) -> Result<(), Fault> {
+        let times = self.times.unwrap_or_default();
+        let latest = time::latest();
+        let Some(row) = times.iter().position(|time| !(time.is_finite() && *time <= latest)) else {
+            return Ok(());
+        };
+        let (number, value) = (row + 1, times[row]);
+        Err(if value.is_finite() {
+            Fault::with_hint(
+                format!("times: row {number}: {value} is in the future"),
+                Some("everything else would have faded by then; numbers are seconds, not milliseconds"),
+            )
+        } else {
+            Fault::with_hint(
+                format!("times: row {number}: {value} is not a time"),
+                Some("times are numbers of seconds or timestamps, one for each row"),
+            )
+        })
+    }
+
+    fn of(self, first: usize, last: usize) -> Self {
+        Self {
+            weights: self.weights.map(|weights| &weights[first..last]),
+            times: self.times.map(|times| &times[first..last]),
+        }
+    }
+}
+
+/// Rows with their weights and times on the way to becoming minibatches.
 #[derive(Clone, Debug, Default)]
 pub struct Buffer {
     pub values: Vec<f64>,
     /// One for each row, or none at all.
     pub weights: Option<Vec<f64>>,
+    /// The same of when they were.
+    pub times: Option<Vec<f64>>,
     pub rows: usize,
 }
+
+/// A minibatch, and when it was where the past fades by that.
+pub type Taken = (Batch, Option<Moment>);
 
 impl Buffer {
     /// Appends rows; rows without weights beside rows with weights count 1.
     pub fn push(
         &mut self,
         rows: Rows<'_>,
-        weights: Option<&[f64]>,
+        beside: Beside<'_>,
         first: usize,
         last: usize,
     ) -> Result<(), Fault> {
         rows.copy(first, last, &mut self.values)?;
-        self.push_weights(weights.map(|weights| &weights[first..last]), last - first);
+        self.push_beside(beside.of(first, last), last - first);
         Ok(())
     }
 
     /// Appends the rows `first..last` of another buffer of as many columns.
     pub fn push_from(&mut self, other: &Self, first: usize, last: usize, columns: usize) {
         self.values.extend_from_slice(&other.values[first * columns..last * columns]);
-        self.push_weights(other.weights.as_ref().map(|weights| &weights[first..last]), last - first);
+        let beside = Beside { weights: other.weights.as_deref(), times: other.times.as_deref() };
+        self.push_beside(beside.of(first, last), last - first);
     }
 
-    /// Appends the weights of `n` rows whose values were appended.
-    pub fn push_weights(&mut self, weights: Option<&[f64]>, n: usize) {
+    /// Appends what is said of `n` rows whose values were appended.
+    pub fn push_beside(&mut self, Beside { weights, times }: Beside<'_>, n: usize) {
+        if let Some(times) = times {
+            self.times.get_or_insert_default().extend_from_slice(times);
+        }
         if weights.is_some() || self.weights.is_some() {
             let mine = self.weights.get_or_insert_with(|| vec![1.0; self.rows]);
             match weights {
@@ -213,25 +261,38 @@ impl Buffer {
         self.rows += n;
     }
 
+    /// Rows that do not say when they were are of now.
+    pub fn stamp(&mut self) {
+        let times = self.times.get_or_insert_default();
+        if times.len() < self.rows {
+            times.resize(self.rows, time::now());
+        }
+    }
+
     /// Forgets all rows but the first `rows`.
     pub fn truncate(&mut self, rows: usize, columns: usize) {
         self.values.truncate(rows * columns);
-        self.weights.iter_mut().for_each(|weights| weights.truncate(rows));
+        self.weights.iter_mut().chain(&mut self.times).for_each(|values| values.truncate(rows));
         self.rows = rows;
     }
 
     /// The rows as a minibatch, checked; the buffer is empty afterwards.
-    pub fn take(&mut self, edge: &Edge<'_>) -> Result<Batch, Fault> {
-        let Self { values, weights, rows } = std::mem::take(self);
+    pub fn take(&mut self, edge: &Edge<'_>) -> Result<Taken, Fault> {
+        let Self { values, weights, times, rows } = std::mem::take(self);
         let columns = edge.schema.dimensions();
         debug_assert_eq!(values.len(), rows * columns);
         edge.check(&values)?;
         let batch =
             Batch::with_missing(columns, values).map_err(|error| Fault::Internal(error.to_string()))?;
-        match weights {
-            Some(weights) => batch.with_weights(weights).map_err(Fault::input),
-            None => Ok(batch),
-        }
+        let batch = match weights {
+            Some(weights) => batch.with_weights(weights).map_err(Fault::input)?,
+            None => batch,
+        };
+        let (Some(times), Some(half_life)) = (times, edge.fades) else { return Ok((batch, None)) };
+        let whole = batch.mass();
+        let (batch, clock) = time::weigh(batch, &times, half_life).map_err(Fault::input)?;
+        let faded = (whole - batch.mass()).max(0.0);
+        Ok((batch, Some(Moment { clock, faded })))
     }
 }
 
@@ -280,6 +341,8 @@ pub struct Edge<'a> {
     pub family: &'a AnyFamily,
     /// Rows that came before, for messages.
     pub before: u64,
+    /// Seconds after which rows count half, where they fade so.
+    pub fades: Option<f64>,
 }
 
 impl Edge<'_> {

@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anabranch::batch::Batch;
-use anabranch::central::{BatchId, BatchSet};
+use anabranch::central::{BatchId, BatchSet, Moment};
 use anabranch::engine::BatchSource;
 use anabranch::family::AnyFamily;
 use anabranch_io::{Schema, Source};
 use crossbeam_channel::Receiver;
 
 use crate::error::Fault;
-use crate::rows::{Buffer, Edge, Rows};
+use crate::rows::{Beside, Buffer, Edge, Rows, Taken};
 
 /// Where rows come from.
 pub trait RowStream: Send {
@@ -26,21 +26,21 @@ pub trait RowStream: Send {
 /// An array in Python's memory.
 pub struct ArrayStream<'a> {
     rows: Rows<'a>,
-    weights: Option<&'a [f64]>,
+    beside: Beside<'a>,
     at: usize,
 }
 
 impl<'a> ArrayStream<'a> {
     /// From the first row on.
-    pub fn new(rows: Rows<'a>, weights: Option<&'a [f64]>) -> Self {
-        Self { rows, weights, at: 0 }
+    pub fn new(rows: Rows<'a>, beside: Beside<'a>) -> Self {
+        Self { rows, beside, at: 0 }
     }
 }
 
 impl RowStream for ArrayStream<'_> {
     fn fill(&mut self, n: usize, buffer: &mut Buffer) -> Result<(), Fault> {
         let last = (self.at + n).min(self.rows.len());
-        buffer.push(self.rows, self.weights, self.at, last)?;
+        buffer.push(self.rows, self.beside, self.at, last)?;
         self.at = last;
         Ok(())
     }
@@ -88,7 +88,9 @@ impl RowStream for FileStream {
         }
         if let Some(batch) = self.0.next_batch(n)? {
             buffer.values.extend_from_slice(batch.values());
-            buffer.push_weights(None, batch.n_rows());
+            let times = self.0.take_times();
+            let times = (!times.is_empty()).then_some(&times[..]);
+            buffer.push_beside(Beside { weights: None, times }, batch.n_rows());
         }
         Ok(())
     }
@@ -102,12 +104,17 @@ impl RowStream for FileStream {
 pub struct Noted<'a> {
     pub stream: &'a mut dyn RowStream,
     pub come: &'a mut (dyn FnMut(&Buffer, usize) + Send),
+    /// Whether rows fade by their times: those that say none are of now.
+    pub timed: bool,
 }
 
 impl RowStream for Noted<'_> {
     fn fill(&mut self, n: usize, buffer: &mut Buffer) -> Result<(), Fault> {
         let before = buffer.rows;
         let filled = self.stream.fill(n, buffer);
+        if self.timed {
+            buffer.stamp();
+        }
         (self.come)(buffer, before);
         filled
     }
@@ -129,6 +136,10 @@ pub struct Cutter<'a> {
     pub taken: &'a mut BatchSet,
     /// Rows cut off so far.
     pub before: u64,
+    /// Seconds after which rows count half, where they fade so.
+    pub fades: Option<f64>,
+    /// When the last minibatch was.
+    pub at: Option<Moment>,
     pub stop: &'a AtomicBool,
 }
 
@@ -144,10 +155,19 @@ impl BatchSource for Cutter<'_> {
         if self.buffer.rows < self.size {
             return Ok(None);
         }
-        let batch =
-            self.buffer.take(&Edge { schema: self.schema, family: self.family, before: self.before })?;
+        let Self { schema, family, before, fades, .. } = *self;
+        let (batch, at) = self.buffer.take(&Edge { schema, family, before, fades })?;
         self.before += batch.n_rows() as u64;
+        self.at = at;
         Ok(Some((claim(self.taken), batch)))
+    }
+
+    fn clock(&self) -> Option<f64> {
+        self.at.map(|at| at.clock)
+    }
+
+    fn faded(&self) -> f64 {
+        self.at.map_or(0.0, |at| at.faded)
     }
 }
 
@@ -162,13 +182,31 @@ pub fn claim(taken: &mut BatchSet) -> BatchId {
 }
 
 /// One minibatch.
-pub struct One(pub Option<(BatchId, Batch)>);
+pub struct One {
+    next: Option<(BatchId, Batch)>,
+    at: Option<Moment>,
+}
+
+impl One {
+    /// A minibatch under this name.
+    pub fn new(id: BatchId, (batch, at): Taken) -> Self {
+        Self { next: Some((id, batch)), at }
+    }
+}
 
 impl BatchSource for One {
     type Batch = Batch;
     type Error = std::convert::Infallible;
 
     fn next(&mut self) -> Result<Option<(BatchId, Batch)>, Self::Error> {
-        Ok(self.0.take())
+        Ok(self.next.take())
+    }
+
+    fn clock(&self) -> Option<f64> {
+        self.at.map(|at| at.clock)
+    }
+
+    fn faded(&self) -> f64 {
+        self.at.map_or(0.0, |at| at.faded)
     }
 }

@@ -188,7 +188,7 @@ impl View {
     fn part(&self, rows: Rows<'_>, first: usize, wanted: Wanted, out: &mut [f64]) -> Result<(), Fault> {
         let width = self.width(wanted);
         let (family, tail) = (self.posterior.family(), self.posterior.tail());
-        let edge = Edge { schema: &self.schema, family, before: first as u64 };
+        let edge = Edge { schema: &self.schema, family, before: first as u64, fades: None };
         let ask = if wanted == Wanted::Label { Ask::Label } else { Ask::Everything };
         rows.with(first, first + out.len() / width.max(1), |values| {
             edge.check(values)?;

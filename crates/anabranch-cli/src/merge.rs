@@ -188,6 +188,10 @@ fn check_together(models: &[Named]) -> Result<(), Failure> {
         differs("--bound", bound_name(one.process()).to_owned(), bound_name(another.process()).to_owned())?;
         let half_life = |posterior: &Posterior<AnyFamily, AnyProcess>| as_said(posterior.past().half_life);
         differs("--half-life", half_life(one), half_life(another))?;
+        let time = |posterior: &Posterior<AnyFamily, AnyProcess>| {
+            posterior.past().time.clone().unwrap_or_else(|| "none".to_owned())
+        };
+        differs("--time", time(one), time(another))?;
         let prior =
             |model: &Model| if model.provenance.prior_given { "given" } else { "estimated" }.to_owned();
         differs("a prior that was", prior(model), prior(other))?;

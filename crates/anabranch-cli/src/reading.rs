@@ -218,22 +218,6 @@ struct Fading {
     faded: f64,
 }
 
-/// Rows that count less do not count.
-const LEAST_WEIGHT: f64 = 1e-15;
-
-impl Fading {
-    /// Rows of these times count by how much older they are than the newest of them; without times, all are of this moment.
-    fn weigh(&mut self, batch: Batch, times: &[f64]) -> Result<Batch, Failure> {
-        self.clock = times.iter().copied().reduce(f64::max).unwrap_or_else(anabranch_io::time::now);
-        if times.iter().all(|time| *time == self.clock) {
-            return Ok(batch);
-        }
-        let weight = |time: &f64| ((time - self.clock) / self.half_life).exp2();
-        let weights = times.iter().map(weight).map(|w| if w < LEAST_WEIGHT { 0.0 } else { w }).collect();
-        batch.with_weights(weights).map_err(Failure::input)
-    }
-}
-
 impl Minibatches {
     /// A stream from its first row. Nothing is absorbed yet.
     pub fn new(
@@ -452,7 +436,8 @@ impl BatchSource for Minibatches {
             let Some(mut batch) = batch else { return Ok(None) };
             let times = self.source.take_times();
             if let Some(fading) = &mut self.fading {
-                batch = fading.weigh(batch, &times)?;
+                (batch, fading.clock) =
+                    anabranch_io::time::weigh(batch, &times, fading.half_life).map_err(Failure::input)?;
             }
             self.next += 1;
             if !self.absorbed.contains(id) {

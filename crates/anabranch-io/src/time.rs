@@ -2,9 +2,37 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use anabranch::batch::{Batch, BatchError};
+
+/// Clocks may differ by so many seconds.
+const CLOCKS_DIFFER: f64 = 86_400.0;
+
+/// Rows that count less do not count.
+const LEAST_WEIGHT: f64 = 1e-15;
+
 /// Seconds since 1970 of this machine's clock.
 pub fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
+/// Later than this nothing was, as far as anybody can tell now.
+pub fn latest() -> f64 {
+    now() + CLOCKS_DIFFER
+}
+
+/// Rows of these times count by how much older they are than the newest of them, which comes second; without times, all are of this
+/// moment.
+pub fn weigh(batch: Batch, times: &[f64], half_life: f64) -> Result<(Batch, f64), BatchError> {
+    let clock = times.iter().copied().reduce(f64::max).unwrap_or_else(now);
+    if times.iter().all(|time| *time == clock) {
+        return Ok((batch, clock));
+    }
+    let weight = |time: &f64| Some(((time - clock) / half_life).exp2()).filter(|w| *w >= LEAST_WEIGHT);
+    let mut weights: Vec<f64> = times.iter().map(|time| weight(time).unwrap_or(0.0)).collect();
+    if let Some(own) = batch.weights() {
+        weights.iter_mut().zip(own).for_each(|(weight, own)| *weight *= own);
+    }
+    Ok((batch.with_weights(weights)?, clock))
 }
 
 /// Seconds of a number, or since 1970 of an ISO 8601 timestamp: `2024-05-01`, `2024-05-01T12:30Z`, `2024-05-01 12:30:05.25+02:00`.

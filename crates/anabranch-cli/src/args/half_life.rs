@@ -24,7 +24,7 @@ pub fn half_life(text: &str) -> Result<HalfLife, String> {
 }
 
 /// The half-life as `--half-life` says it.
-pub(crate) fn as_flag(half_life: Option<HalfLife>) -> String {
+pub fn as_flag(half_life: Option<HalfLife>) -> String {
     match half_life {
         None => "none".to_owned(),
         Some(HalfLife::Auto) => "auto".to_owned(),

@@ -120,6 +120,19 @@ fn models_of_different_kinds_are_refused_with_both_named() {
     refused(&["b.csv", "--prior-dof", "9"], "a has a prior that was estimated, b has given");
     sandbox.fit(&["a.csv", "--out", "a", "--prior-dof", "9", "--prior-kappa", "0.1"]);
     refused(&["b.csv", "--prior-dof", "9", "--prior-kappa", "0.2"], "a and b were given different priors");
+    let stamped = |table: String| {
+        let line = |(ix, line): (usize, &str)| {
+            if ix == 0 { format!("{line},t,u\n") } else { format!("{line},{ix},{ix}\n") }
+        };
+        table.lines().enumerate().map(line).collect::<String>()
+    };
+    sandbox.write("a.csv", stamped(sandbox.text("a.csv")));
+    sandbox.write("b.csv", stamped(sandbox.text("b.csv")));
+    let columns = ["--columns", "x,y", "--half-life", "1h"];
+    sandbox.fit(&[&["a.csv", "--out", "a", "--time", "t"], &columns[..]].concat());
+    refused(&[&["b.csv", "--time", "u"], &columns[..]].concat(), "a has --time t, b has u");
+    refused(&[&["b.csv"], &columns[..]].concat(), "a has --time t, b has none");
+    refused(&["b.csv", "--columns", "x,y", "--half-life", "100"], "a has --half-life 1h, b has 100");
     sandbox.fit(&["b.csv", "--model", "bp", "--out", "b"]);
     let run = sandbox.run(&["merge", "a", "b", "--out", "new"]);
     assert_eq!(run.message(), "merge belongs to --model dp or py; b is of --model bp");

@@ -59,22 +59,34 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
                 self.doubt(entry);
                 1.0
             }
-            Some(HalfLife::Rows(_) | HalfLife::Seconds(_)) => {
-                let past = &mut self.posterior.past;
-                let since = past.since(clock);
-                if since < 0.0 {
-                    return since.exp2();
-                }
-                past.clock = clock.or(past.clock);
-                if since > 0.0 {
-                    past.halvings += since;
-                    let share = (-since).exp2();
-                    let components = &mut self.posterior.components;
-                    components.iter_mut().for_each(|c| *c = Arc::new(c.faded(share)));
-                    self.now_counts(share);
-                }
-                1.0
-            }
+            Some(HalfLife::Rows(_) | HalfLife::Seconds(_)) => self.fade_until(clock),
+        }
+    }
+
+    /// Lets everything fade until this clock, or returns how much what was then counts now.
+    fn fade_until(&mut self, clock: Option<f64>) -> f64 {
+        let past = &mut self.posterior.past;
+        let since = past.since(clock);
+        if since < 0.0 {
+            return since.exp2();
+        }
+        past.clock = clock.or(past.clock);
+        if since > 0.0 {
+            past.halvings += since;
+            let share = (-since).exp2();
+            let components = &mut self.posterior.components;
+            components.iter_mut().for_each(|c| *c = Arc::new(c.faded(share)));
+            self.now_counts(share);
+        }
+        1.0
+    }
+
+    /// Meets a model of other rows at the newest time of both; returns how much that one counts then. Streams whose clock is rows have
+    /// none in common.
+    pub(super) fn meet(&mut self, theirs: &Past) -> f64 {
+        match self.posterior.past.half_life {
+            Some(HalfLife::Seconds(_)) => self.fade_until(theirs.clock),
+            Some(HalfLife::Rows(_) | HalfLife::Auto) | None => 1.0,
         }
     }
 

@@ -27,7 +27,11 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
             return Err(Void::Features { expected, found: odd });
         }
         let theirs: &Posterior<G, Q> = &other.posterior;
-        let found = identify::correspond(&self.posterior, 0, theirs.mass, evidence, Identification::Optimal);
+        let weight = self.meet(&theirs.past);
+        let faded = |evidence: &Evidence| evidence.scaled(weight);
+        let evidence: &[Evidence] = &evidence.iter().map(faded).collect::<Vec<_>>();
+        let mass = weight * theirs.mass;
+        let found = identify::correspond(&self.posterior, 0, mass, evidence, Identification::Optimal);
         let version = self.posterior.version + 1;
         let mut joined = Joined::default();
         for (target, evidence) in found.correspondence.targets().iter().zip(evidence) {
@@ -48,11 +52,12 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
             joined.ids.push(id);
         }
         self.absorbed.insert_behind(other.absorbed.len());
-        self.posterior.familiarity = self.posterior.familiarity.and(theirs.familiarity);
+        self.posterior.familiarity = self.posterior.familiarity.and(theirs.familiarity.faded(weight));
         self.posterior.tail.join(&theirs.tail);
-        self.posterior.mass += theirs.mass;
-        self.posterior.past.forgotten += theirs.past.forgotten;
+        self.posterior.mass += mass;
+        self.posterior.past.forgotten += theirs.past.forgotten + (theirs.mass - mass);
         self.posterior.version = version;
+        self.end_faded();
         Ok(joined)
     }
 }
@@ -92,6 +97,25 @@ mod tests {
             fold.apply(&Entry::Absorb(absorb)).unwrap();
         }
         fold
+    }
+
+    /// Two models that fade by the second are one whichever joins the other, each with what is left of it at the newest time of both.
+    #[test]
+    fn models_meet_at_the_newest_time() {
+        let at = |clock: f64| {
+            let mut fold = learned(1, &[(100.0, 0.9), (40.0, 0.1)]);
+            fold.forget(crate::posterior::HalfLife::Seconds(10.0));
+            fold.posterior.past.clock = Some(clock);
+            fold
+        };
+        for (mine, theirs) in [(50.0, 60.0), (60.0, 50.0)] {
+            let (mut one, other) = (at(mine), at(theirs));
+            one.join(&other, &evidence(&other)).unwrap();
+            let counts: Vec<f64> = one.posterior().components().iter().map(|c| c.expected_count()).collect();
+            assert_eq!(counts, [150.0, 60.0]);
+            assert_eq!((one.posterior().mass(), one.posterior().past().forgotten), (210.0, 70.0));
+            assert_eq!(one.posterior().past().clock, Some(60.0));
+        }
     }
 
     fn evidence(fold: &Coins) -> Vec<Evidence> {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Batch;
-use crate::central::{BatchId, Central, Fold, Memory};
+use crate::central::{BatchId, Central, Fold, Memory, Moment};
 use crate::engine::{self, Config};
 use crate::family::Family;
 use crate::identify::ComponentId;
@@ -49,12 +49,12 @@ impl<F: Family, P: Process> Shown<F, P> {
         rows <= MOST_ROWS && self.since + rows as f64 <= GROWTH * self.ended
     }
 
-    /// Learns the rows that came since, as minibatches of so many rows.
-    pub fn catch_up(&mut self, rows: &Batch, minibatch_rows: usize, config: &Config) {
+    /// Learns the rows that came since, as minibatches of so many rows; `at` says when they were, where that matters.
+    pub fn catch_up(&mut self, rows: &Batch, minibatch_rows: usize, at: Option<Moment>, config: &Config) {
         // The run itself looks after the model; what is shown is ended anew before it has grown much.
         let config = Config { upkeep: false, ..config.clone() };
         let next = self.centre.checkpoint().absorbed().next();
-        let mut source = Named { minibatches: rows.pieces(minibatch_rows), next };
+        let mut source = Named { minibatches: rows.pieces(minibatch_rows), next, first: next, at };
         engine::run(&self.centre, &mut source, &config, &mut ()).unwrap_or_else(|never| match never {});
         self.since += rows.mass();
         self.names.add(&self.centre.snapshot());
@@ -106,6 +106,9 @@ pub struct Kept {
 struct Named<I> {
     minibatches: I,
     next: u64,
+    first: u64,
+    /// When they were. What older ones of all their rows have faded by is told with the first of them.
+    at: Option<Moment>,
 }
 
 impl<I: Iterator<Item = Batch> + Send> engine::BatchSource for Named<I> {
@@ -116,6 +119,14 @@ impl<I: Iterator<Item = Batch> + Send> engine::BatchSource for Named<I> {
         let id = BatchId(self.next);
         self.next += 1;
         Ok(self.minibatches.next().map(|minibatch| (id, minibatch)))
+    }
+
+    fn clock(&self) -> Option<f64> {
+        self.at.map(|at| at.clock)
+    }
+
+    fn faded(&self) -> f64 {
+        self.at.filter(|_| self.next == self.first + 1).map_or(0.0, |at| at.faded)
     }
 }
 

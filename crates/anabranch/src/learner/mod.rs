@@ -249,7 +249,7 @@ impl<F: Family> Learner<F> {
             Some(Look { since: Since::None, .. }) => {}
             Some(Look { shown, since: since @ Since::Some(_) }) => {
                 if let Since::Some(rows) = std::mem::replace(since, Since::None) {
-                    shown.catch_up(&rows, self.minibatch_rows, self.course.config());
+                    shown.catch_up(&rows, self.minibatch_rows, None, self.course.config());
                 }
             }
             before => {
