@@ -263,13 +263,14 @@ fn agree(
 
 /// Scores held-out documents, and prints and writes what was asked for.
 pub(super) fn conclude(
-    mut fitted: Fitted,
+    fitted: Fitted,
     test: Option<&Documents>,
     title: &str,
     args: &EngineArgs,
     output: &OutputArgs,
 ) -> Result<(), Failure> {
-    let (model, posterior) = (&fitted.model, fitted.model.fold.posterior());
+    let Fitted { model, moments, seconds, cpu_seconds, stopped, mut tried } = fitted;
+    let (model, posterior, shown) = (&model, model.fold.posterior(), Shown::of(&model));
     let held = test.map(halves);
     let likelihood = held
         .as_ref()
@@ -280,12 +281,12 @@ pub(super) fn conclude(
         observations: model.provenance.documents,
         dimensions: model.vocabulary.len(),
         components: posterior.components().len(),
-        subjects: Shown::of(model).rows(),
+        subjects: shown.rows(),
         effective_components: posterior.effective_components(),
         mass: posterior.expected_mass(),
         tables: posterior.components().iter().map(|c| c.expected_count()).sum(),
-        seconds: fitted.seconds,
-        cpu_seconds: fitted.cpu_seconds,
+        seconds,
+        cpu_seconds,
         minibatches: model.fold.absorbed().len(),
         matchings: model.provenance.matchings,
         conflicts: model.provenance.conflicts,
@@ -304,14 +305,12 @@ pub(super) fn conclude(
         gamma: posterior.process().gamma(),
         alpha0: posterior.process().alpha0(),
         eta: posterior.family().eta(),
-        stopped: fitted.stopped,
+        stopped,
         version: env!("CARGO_PKG_VERSION"),
     };
-    let mut tried = std::mem::take(&mut fitted.tried);
-    let model = &fitted.model;
     if let Some(folder) = &output.report {
-        tried.note(report::write(folder, title, model, &fitted.moments, &outcome));
+        tried.note(report::write(folder, title, &shown, &moments, &outcome));
     }
     tried.done()?;
-    outcome.print(model, output)
+    outcome.print(&shown, output)
 }
