@@ -14,6 +14,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, ValueEnum};
 
 use crate::args::{Algorithm, Cli, Command, FitArgs, ModelKind, OnOff, half_life};
 use crate::failure::Failure;
+use crate::fit::kind_of;
 
 /// Who runs the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,18 +118,13 @@ const TABLE: &[Rule] = &[
     },
     Rule { flags: &["discount"], models: &[Py], ..MODEL },
     Rule { flags: &["vocabulary", "gamma", "alpha0", "eta"], models: &[Hdp], ..MODEL },
+    Rule { flags: &["text"], models: &[Hdp], places: HERE, ..TEXT },
     Rule {
-        flags: &[
-            "text",
-            "stop_words",
-            "min_length",
-            "min_documents",
-            "max_documents",
-            "vocabulary_size",
-            "phrases",
-        ],
+        flags: &["stop_words", "min_length", "min_documents", "max_documents", "vocabulary_size", "phrases"],
         models: &[Hdp],
         places: HERE,
+        begin: ANEW,
+        hint: Some("leave it out: the model says it"),
         ..TEXT
     },
     Rule { flags: &["noise", "feature_scale", "image"], models: &[Bp], ..MODEL },
@@ -190,7 +186,7 @@ const TABLE: &[Rule] = &[
         hint: Some("the server keeps the state: pass --job, and the same command goes on"),
         ..ENGINE
     },
-    Rule { flags: &["from"], models: MIXTURES, algorithms: &[Sda], places: HERE, ..ENGINE },
+    Rule { flags: &["from"], models: &[Dp, Py, Hdp], algorithms: &[Sda], places: HERE, ..ENGINE },
     Rule { flags: &["out", "test", "json", "quiet"], ..OUTPUT },
     Rule {
         flags: &["labels"],
@@ -267,13 +263,6 @@ const TABLE: &[Rule] = &[
             "alpha",
             "discount",
             "vocabulary",
-            "text",
-            "stop_words",
-            "min_length",
-            "min_documents",
-            "max_documents",
-            "vocabulary_size",
-            "phrases",
             "gamma",
             "alpha0",
             "eta",
@@ -335,10 +324,12 @@ const SHORT_HELP: [&str; 17] = [
 ];
 
 impl Request {
-    /// What these flags of `fit` ask for.
+    /// What these flags of `fit` ask for, and what the model is that it goes on from.
     pub fn of_fit(args: &FitArgs) -> Self {
+        // A file that cannot be read is told of when it is its turn.
+        let begun = args.from.as_deref().and_then(|path| kind_of(path).ok());
         Self {
-            model: args.model,
+            model: begun.filter(|kind| *kind == Hdp).unwrap_or(args.model),
             algorithm: args.algorithm,
             place: if args.cluster.is_some() { Place::Cluster } else { Place::Here },
             identify: args.engine.identify,

@@ -1,16 +1,22 @@
 //! Which topics are parts of one subject, and which words tell what it is about.
 //!
-//! A label of a word that names its topic tells something about the word. Where two topics are taken for one, it tells less, by
+//! Take two occurrences of the same word. How often are they of topics `a` and `b`, beside how often that would be by chance?
 //!
 //! ```text
-//! loss(a, b) = Σ_w [f(p_aw) + f(p_bw) − f(p_aw + p_bw)] − [f(p_a) + f(p_b) − f(p_a + p_b)],   f(x) = x log x
+//! affinity(a, b) = Σ_w p_aw p_bw / p_w − p_a p_b
 //! ```
 //!
-//! nats a word, where `p_aw` is the share of all words that are word `w` of topic `a`: the Jensen–Shannon divergence of the two,
-//! weighed by their size (the information bottleneck of Slonim and Tishby 1999). The pair that loses least is joined, again and
-//! again. The subjects are those before the step that costs most beside the one before it. Topics then move to the subject in
-//! which they lose least until none moves; the tree above is that of what they have become. Where topics of one subject have
-//! hardly more words in common than topics of two, there are no subjects: each topic is one.
+//! where `p_aw` is the share of all words that are word `w` of topic `a`. The subjects are the groups with the largest sum of
+//! affinities within them, each topic with itself among them: the modularity (Newman and Girvan 2004) of the words that topics
+//! have in common. There is no number of subjects to choose. Topics move to the group to which they have most affinity, the two
+//! groups with most affinity become one, and so on until neither gains. Above the subjects, what has most affinity joins first.
+//!
+//! Topics that choose their words independently of each other have some of them in common too. So the same is done when each
+//! word goes to other topics, drawn by their size: where subjects gain hardly more than that, there are none, and each topic is
+//! one.
+
+use rand::{Rng, RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::family::Topic;
 use crate::posterior::{Component, Posterior};
@@ -18,18 +24,20 @@ use crate::process::Hierarchical;
 
 /// So few topics are counted at a glance, and stay as they are.
 const FEW: usize = 7;
-/// Subjects that a reader would count at most.
-const MOST: usize = 30;
 /// A topic has a word that it has this much of.
 const HAS_WORD: f64 = 0.5;
-/// Steps that lose less than this, in nats a word, lose nothing.
-const NOTHING: f64 = 1e-9;
-/// Topics of one subject have so many times as much in common as topics of two, and at least a little of what two equal topics
-/// would have.
-const STANDS_OUT: f64 = 1.1;
-const LITTLE: f64 = 0.1;
+/// Affinities below this are none.
+const NOTHING: f64 = 1e-12;
+/// Subjects gain so many times what they would by chance, at the most of so many draws …
+const BEYOND_CHANCE: f64 = 2.0;
+const DRAWS: usize = 5;
+const SEED: u64 = 0x5EED;
+/// … and at least so much of what topics have with themselves.
+const LITTLE: f64 = 0.01;
+/// Smaller subjects, of all words, join another one.
+const SMALL: f64 = 0.01;
 /// Rounds in which topics move.
-const ROUNDS: usize = 20;
+const ROUNDS: usize = 50;
 /// Weight of frequency beside lift in the relevance of a word (Sievert and Shirley 2014).
 const FREQUENCY: f64 = 0.6;
 
@@ -49,7 +57,7 @@ pub struct Subject {
 pub struct Join {
     /// What is joined.
     pub parts: [usize; 2],
-    /// What that loses, in nats a word.
+    /// How much less often than by chance two occurrences of one word are of the two.
     pub loss: f64,
 }
 
@@ -62,182 +70,208 @@ pub struct Subjects {
     pub joins: Vec<Join>,
 }
 
-/// `x log x`.
-fn f(x: f64) -> f64 {
-    if x > 0.0 { x * x.ln() } else { 0.0 }
-}
-
-/// Shares of all words, for the words that there are, ascending.
+/// Of each word, the topics that have it, and what share of all words that is.
 #[derive(Clone, Debug)]
-struct Group {
-    words: Vec<(u32, f64)>,
-    size: f64,
+struct Words {
+    n_topics: usize,
+    of: Vec<Vec<(usize, f64)>>,
 }
 
-impl Group {
-    fn of(counts: &[f64], least: f64, total: f64) -> Self {
-        let has = (0..).zip(counts).filter(|(_, count)| **count > least);
-        let words: Vec<(u32, f64)> = has.map(|(word, count)| (word, count / total)).collect();
-        let size = words.iter().map(|(_, share)| share).sum();
-        Self { words, size }
-    }
-
-    fn loss(&self, other: &Self) -> f64 {
-        let (mut a, mut b) = (self.words.as_slice(), other.words.as_slice());
-        let mut common = 0.0;
-        while let ([(word, x), ..], [(other, y), ..]) = (a, b) {
-            if word == other {
-                common += f(*x) + f(*y) - f(x + y);
-            }
-            if word <= other {
-                a = &a[1..];
-            }
-            if other <= word {
-                b = &b[1..];
+impl Words {
+    fn new(topics: &[&[f64]]) -> Self {
+        let n_words = topics.first().map_or(0, |counts| counts.len());
+        let mut of = vec![Vec::new(); n_words];
+        for (topic, counts) in topics.iter().enumerate() {
+            for (word, count) in counts.iter().enumerate().filter(|(_, count)| **count > HAS_WORD) {
+                of[word].push((topic, *count));
             }
         }
-        (common - f(self.size) - f(other.size) + f(self.size + other.size)).max(0.0)
+        let total: f64 = of.iter().flatten().map(|(_, count)| count).sum();
+        of.iter_mut().flatten().for_each(|(_, count)| *count /= total);
+        Self { n_topics: topics.len(), of }
     }
 
-    fn join(&mut self, other: &Self) {
-        let mut words: Vec<(u32, f64)> = [&self.words[..], &other.words[..]].concat();
-        words.sort_unstable_by_key(|(word, _)| *word);
-        words.dedup_by(|next, kept| {
-            let same = next.0 == kept.0;
-            if same {
-                kept.1 += next.1;
-            }
-            same
-        });
-        (self.words, self.size) = (words, self.size + other.size);
+    /// The share of each topic.
+    fn sizes(&self) -> Vec<f64> {
+        let mut sizes = vec![0.0; self.n_topics];
+        self.of.iter().flatten().for_each(|(topic, share)| sizes[*topic] += share);
+        sizes
     }
-}
 
-/// What joining each two of them loses, `a` and `b > a` at `a n + b`.
-fn losses(groups: &[Group]) -> Vec<f64> {
-    let n = groups.len();
-    let mut loss = vec![f64::INFINITY; n * n];
-    for a in 0..n {
-        for b in a + 1..n {
-            loss[a * n + b] = groups[a].loss(&groups[b]);
-        }
-    }
-    loss
-}
-
-/// Whether topics of one subject have words in common, and more than topics of two: topics without a common word can be joined
-/// like any others, and what comes of it are no subjects.
-fn stand_out(groups: &[Group], losses: &[f64], labels: &[usize]) -> bool {
-    let n = groups.len();
-    let (mut within, mut between) = ((0.0, 0.0), (0.0, 0.0));
-    for a in 0..n {
-        for b in a + 1..n {
-            let (x, y) = (groups[a].size, groups[b].size);
-            // What the two would lose if they had no word in common.
-            let most = f(x + y) - f(x) - f(y);
-            let (sum, pairs) = if labels[a] == labels[b] { &mut within } else { &mut between };
-            *sum += if most > 0.0 { 1.0 - losses[a * n + b] / most } else { 0.0 };
-            *pairs += 1.0;
-        }
-    }
-    let mean = |(sum, pairs): (f64, f64)| if pairs > 0.0 { sum / pairs } else { 0.0 };
-    mean(within) > LITTLE.max(STANDS_OUT * mean(between))
-}
-
-/// Joins the pair that loses least until one is left: who took whom, and the loss.
-fn agglomerate(mut groups: Vec<Group>, mut loss: Vec<f64>) -> Vec<(usize, usize, f64)> {
-    let n = groups.len();
-    let nearest = |loss: &[f64], a: usize| {
-        let row = &loss[a * n..(a + 1) * n];
-        (0..n).min_by(|x, y| row[*x].total_cmp(&row[*y])).map_or((a, f64::INFINITY), |b| (b, row[b]))
-    };
-    let mut best: Vec<(usize, f64)> = (0..n).map(|a| nearest(&loss, a)).collect();
-    let mut living = vec![true; n];
-    let mut steps = Vec::new();
-    for _ in 1..n {
-        let a = (0..n).min_by(|x, y| best[*x].1.total_cmp(&best[*y].1)).unwrap_or(0);
-        let (b, least) = best[a];
-        steps.push((a, b, least));
-        let ended = groups[b].clone();
-        groups[a].join(&ended);
-        living[b] = false;
-        for c in 0..n {
-            (loss[b * n + c], loss[c * n + b]) = (f64::INFINITY, f64::INFINITY);
-        }
-        for c in (0..n).filter(|c| living[*c] && *c != a) {
-            loss[a.min(c) * n + a.max(c)] = groups[a].loss(&groups[c]);
-        }
-        for c in 0..n {
-            // Above the joined one in its row only one number has changed, and that can be the least.
-            let changed = if c < a && living[c] { (a, loss[c * n + a]) } else { (c, f64::INFINITY) };
-            if c == a || c == b || best[c].0 == b || best[c].0 == a {
-                best[c] = nearest(&loss, c);
-            } else if changed.1 < best[c].1 {
-                best[c] = changed;
+    /// The affinity of each two topics, row after row.
+    fn affinity(&self) -> Vec<f64> {
+        let (n, sizes) = (self.n_topics, self.sizes());
+        let mut affinity: Vec<f64> = sizes.iter().flat_map(|a| sizes.iter().map(move |b| -a * b)).collect();
+        for word in &self.of {
+            let all: f64 = word.iter().map(|(_, share)| share).sum();
+            for (a, share) in word {
+                word.iter().for_each(|(b, other)| affinity[a * n + b] += share * other / all);
             }
         }
+        affinity
     }
-    steps
-}
 
-/// How many subjects there are before the step that costs most beside the one before it.
-fn count(topics: usize, steps: &[(usize, usize, f64)]) -> usize {
-    if topics <= FEW {
-        return topics;
-    }
-    // The step from `k` to `k − 1` is number `topics − k`.
-    let jump = |k: usize| (steps[topics - k].2 + NOTHING) / (steps[topics - k - 1].2 + NOTHING);
-    (2..=MOST.min(topics / 2)).max_by(|a, b| jump(*a).total_cmp(&jump(*b)).then(b.cmp(a))).unwrap_or(topics)
-}
-
-/// Topics move to the subject in which they lose least, the largest topics first, until none moves.
-fn settle(groups: &[Group], labels: &mut [usize], subjects: usize, n_words: usize) {
-    let mut shares = vec![vec![0.0; n_words]; subjects];
-    let mut sizes = vec![0.0; subjects];
-    let mut members = vec![0; subjects];
-    for (group, label) in groups.iter().zip(labels.iter()) {
-        group.words.iter().for_each(|(word, share)| shares[*label][*word as usize] += share);
-        sizes[*label] += group.size;
-        members[*label] += 1;
-    }
-    let mut order: Vec<usize> = (0..groups.len()).collect();
-    order.sort_by(|a, b| groups[*b].size.total_cmp(&groups[*a].size).then(a.cmp(b)));
-    for _ in 0..ROUNDS {
-        let mut moved = false;
-        for topic in &order {
-            let (group, from) = (&groups[*topic], labels[*topic]);
-            if members[from] == 1 {
-                continue;
-            }
-            let add = |shares: &mut Vec<f64>, size: &mut f64, sign: f64| {
-                for (word, share) in &group.words {
-                    let there = &mut shares[*word as usize];
-                    *there = (*there + sign * share).max(0.0);
+    /// Each word in other topics, drawn by their size: the most of it in the first, and so on.
+    fn by_chance(&self, rng: &mut impl Rng) -> Self {
+        let sizes = self.sizes();
+        let ends: Vec<f64> = sizes
+            .iter()
+            .scan(0.0, |end, size| {
+                *end += size;
+                Some(*end)
+            })
+            .collect();
+        let whole = ends.last().copied().unwrap_or(0.0);
+        let of = self.of.iter().map(|word| {
+            let mut shares: Vec<f64> = word.iter().map(|(_, share)| *share).collect();
+            shares.sort_by(|a, b| b.total_cmp(a));
+            let mut taken = vec![false; self.n_topics];
+            let mut drawn = Vec::with_capacity(shares.len());
+            let mut tries = 0;
+            while drawn.len() < shares.len() && tries < 2 * self.n_topics {
+                let at = rng.random::<f64>() * whole;
+                let topic = ends.partition_point(|end| *end <= at).min(self.n_topics - 1);
+                if !std::mem::replace(&mut taken[topic], true) {
+                    drawn.push(topic);
                 }
-                *size += sign * group.size;
-            };
-            add(&mut shares[from], &mut sizes[from], -1.0);
-            let loss = |subject: usize| {
-                let words = group.words.iter().map(|(word, share)| {
-                    let there = shares[subject][*word as usize];
-                    f(there) - f(there + share)
-                });
-                words.sum::<f64>() - f(sizes[subject]) + f(sizes[subject] + group.size)
-            };
-            let losses: Vec<f64> = (0..subjects).map(loss).collect();
-            let to = (0..subjects).min_by(|a, b| losses[*a].total_cmp(&losses[*b])).unwrap_or(from);
-            // A move that gains nothing would go on for ever.
-            let to = if losses[from] - losses[to] > NOTHING * group.size { to } else { from };
-            add(&mut shares[to], &mut sizes[to], 1.0);
-            members[from] -= 1;
-            members[to] += 1;
-            labels[*topic] = to;
-            moved |= to != from;
-        }
-        if !moved {
-            break;
+                tries += 1;
+            }
+            // What few tries reach comes in the order of a race with these speeds, which is the same.
+            let mut left: Vec<(f64, usize)> = Vec::new();
+            if drawn.len() < shares.len() {
+                let others = (0..self.n_topics).filter(|topic| !taken[*topic]);
+                left.extend(others.map(|topic| (-rng.random::<f64>().ln() / sizes[topic], topic)));
+                left.sort_by(|a, b| a.0.total_cmp(&b.0));
+            }
+            let order = drawn.into_iter().chain(left.into_iter().map(|(_, topic)| topic));
+            order.zip(shares).collect()
+        });
+        Self { n_topics: self.n_topics, of: of.collect() }
+    }
+}
+
+/// Topics in groups: a group is called by a number below that of the topics.
+#[derive(Clone, Debug)]
+struct Groups {
+    n: usize,
+    label: Vec<usize>,
+    members: Vec<usize>,
+    /// The affinity of each topic to each group, row after row.
+    to_group: Vec<f64>,
+}
+
+impl Groups {
+    /// Each topic alone.
+    fn alone(affinity: &[f64], n: usize) -> Self {
+        Self { n, label: (0..n).collect(), members: vec![1; n], to_group: affinity.to_vec() }
+    }
+
+    /// The groups that have most affinity within them; topics move in this order.
+    fn gather(&mut self, affinity: &[f64], order: &[usize]) {
+        loop {
+            for _ in 0..ROUNDS {
+                let moved = order.iter().filter(|topic| self.change(affinity, **topic)).count();
+                if moved == 0 {
+                    break;
+                }
+            }
+            match self.nearest(|_| true) {
+                Some((into, ended, between)) if between > NOTHING => self.join(into, ended),
+                _ => return,
+            }
         }
     }
+
+    /// Moves a topic to the group to which it has most affinity, which can be one of its own.
+    fn change(&mut self, affinity: &[f64], topic: usize) -> bool {
+        let (n, from) = (self.n, self.label[topic]);
+        let row = &self.to_group[topic * n..(topic + 1) * n];
+        let stays = row[from] - affinity[topic * n + topic];
+        let others = (0..n).filter(|group| *group != from);
+        let Some(to) = others.max_by(|a, b| row[*a].total_cmp(&row[*b]).then(b.cmp(a))) else { return false };
+        if row[to] <= stays + NOTHING {
+            return false;
+        }
+        for other in 0..n {
+            self.to_group[other * n + from] -= affinity[other * n + topic];
+            self.to_group[other * n + to] += affinity[other * n + topic];
+        }
+        self.label[topic] = to;
+        self.members[from] -= 1;
+        self.members[to] += 1;
+        if self.members[from] == 0 {
+            (0..n).for_each(|other| self.to_group[other * n + from] = 0.0);
+        }
+        true
+    }
+
+    /// Of two groups, one of which is meant, those with most affinity: the larger number ends.
+    fn nearest(&self, meant: impl Fn(usize) -> bool) -> Option<(usize, usize, f64)> {
+        let n = self.n;
+        let mut between = vec![0.0; n * n];
+        for (topic, label) in self.label.iter().enumerate() {
+            let row = &self.to_group[topic * n..(topic + 1) * n];
+            between[label * n..(label + 1) * n].iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
+        }
+        let living: Vec<usize> = (0..n).filter(|group| self.members[*group] > 0).collect();
+        let pairs =
+            living.iter().enumerate().flat_map(|(at, a)| living[at + 1..].iter().map(move |b| (*a, *b)));
+        let meant = pairs.filter(|(a, b)| meant(*a) || meant(*b));
+        let best =
+            meant.max_by(|x, y| between[x.0 * n + x.1].total_cmp(&between[y.0 * n + y.1]).then(y.cmp(x)));
+        best.map(|(a, b)| (a, b, between[a * n + b]))
+    }
+
+    fn join(&mut self, into: usize, ended: usize) {
+        let n = self.n;
+        for row in self.to_group.chunks_exact_mut(n) {
+            row[into] += std::mem::take(&mut row[ended]);
+        }
+        self.label.iter_mut().filter(|label| **label == ended).for_each(|label| *label = into);
+        self.members[into] += std::mem::take(&mut self.members[ended]);
+    }
+
+    /// Groups with less than a little of all words join another one.
+    fn join_small(&mut self, sizes: &[f64]) {
+        loop {
+            let mut mass = vec![0.0; self.n];
+            self.label.iter().zip(sizes).for_each(|(label, size)| mass[*label] += size);
+            match self.nearest(|group| mass[group] < SMALL) {
+                Some((into, ended, _)) => self.join(into, ended),
+                None => return,
+            }
+        }
+    }
+
+    /// The affinity that topics have to others of their group.
+    fn gain(&self, affinity: &[f64]) -> f64 {
+        let of = |(topic, label): (usize, &usize)| {
+            self.to_group[topic * self.n + label] - affinity[topic * (self.n + 1)]
+        };
+        self.label.iter().enumerate().map(of).sum()
+    }
+}
+
+/// The best groups, and what they gain beside topics alone.
+fn gathered(words: &Words, affinity: &[f64]) -> (Groups, f64) {
+    let sizes = words.sizes();
+    let mut order: Vec<usize> = (0..words.n_topics).collect();
+    order.sort_by(|a, b| sizes[*b].total_cmp(&sizes[*a]).then(a.cmp(b)));
+    let mut groups = Groups::alone(affinity, words.n_topics);
+    groups.gather(affinity, &order);
+    let gain = groups.gain(affinity);
+    (groups, gain)
+}
+
+/// Whether subjects gain more than they would by chance, and more than a little.
+fn stand_out(words: &Words, affinity: &[f64], gain: f64) -> bool {
+    let alone: f64 = (0..words.n_topics).map(|topic| affinity[topic * (words.n_topics + 1)]).sum();
+    let rng = &mut Xoshiro256PlusPlus::seed_from_u64(SEED);
+    let mut exceeds = |_| {
+        let chance = words.by_chance(rng);
+        gain > BEYOND_CHANCE * gathered(&chance, &chance.affinity()).1
+    };
+    gain > LITTLE * alone && (0..DRAWS).all(&mut exceeds)
 }
 
 /// The subjects of a posterior of topics.
@@ -260,49 +294,39 @@ pub fn subjects(posterior: &Posterior<Topic, Hierarchical>) -> Subjects {
 /// The subjects of topics that are counts of words.
 fn group(topics: &[&[f64]]) -> Subjects {
     let mass = |counts: &[f64]| counts.iter().sum::<f64>();
-    let total = topics.iter().map(|counts| mass(counts)).sum::<f64>().max(f64::MIN_POSITIVE);
     let n_words = topics.first().map_or(0, |counts| counts.len());
-    let groups: Vec<Group> = topics.iter().map(|counts| Group::of(counts, HAS_WORD, total)).collect();
-    let mut labels: Vec<usize> = (0..topics.len()).collect();
+    let words = Words::new(topics);
+    let affinity = words.affinity();
+    let mut groups = Groups::alone(&affinity, topics.len());
     if topics.len() > FEW {
-        let losses = losses(&groups);
-        let steps = agglomerate(groups.clone(), losses.clone());
-        let subjects = count(topics.len(), &steps);
-        for (into, ended, _) in &steps[..topics.len() - subjects] {
-            labels.iter_mut().filter(|label| *label == ended).for_each(|label| *label = *into);
-        }
-        let mut names = labels.clone();
-        names.sort_unstable();
-        names.dedup();
-        labels.iter_mut().for_each(|label| *label = names.partition_point(|name| name < label));
-        settle(&groups, &mut labels, subjects, n_words);
-        if !stand_out(&groups, &losses, &labels) {
-            labels = (0..topics.len()).collect();
+        let (found, gain) = gathered(&words, &affinity);
+        if stand_out(&words, &affinity, gain) {
+            groups = found;
+            groups.join_small(&words.sizes());
         }
     }
-    let n_subjects = labels.iter().max().map_or(0, |last| last + 1);
-    let mut list: Vec<Subject> = (0..n_subjects)
-        .map(|subject| {
-            let mut own: Vec<usize> = (0..topics.len()).filter(|ix| labels[*ix] == subject).collect();
+    let living = (0..topics.len()).filter(|group| groups.members[*group] > 0);
+    let mut list: Vec<(usize, Subject)> = living
+        .map(|group| {
+            let mut own: Vec<usize> = (0..topics.len()).filter(|ix| groups.label[*ix] == group).collect();
             own.sort_by(|a, b| mass(topics[*b]).total_cmp(&mass(topics[*a])).then(a.cmp(b)));
             let mut counts = vec![0.0; n_words];
             for topic in &own {
                 counts.iter_mut().zip(topics[*topic]).for_each(|(sum, count)| *sum += count);
             }
-            Subject { mass: mass(&counts), topics: own, counts }
+            (group, Subject { mass: mass(&counts), topics: own, counts })
         })
         .collect();
-    list.sort_by(|a, b| b.mass.total_cmp(&a.mass).then(a.topics.cmp(&b.topics)));
-    let groups: Vec<Group> = list.iter().map(|subject| Group::of(&subject.counts, 0.0, total)).collect();
-    let steps = agglomerate(groups.clone(), losses(&groups));
-    let mut names: Vec<usize> = (0..list.len()).collect();
-    let joins = steps.into_iter().enumerate().map(|(step, (into, ended, loss))| {
-        let parts = [names[into], names[ended]];
-        names[into] = list.len() + step;
-        Join { parts, loss }
-    });
-    let joins = joins.collect();
-    Subjects { list, joins }
+    list.sort_by(|(_, a), (_, b)| b.mass.total_cmp(&a.mass).then(a.topics.cmp(&b.topics)));
+    let mut names = vec![0; topics.len()];
+    list.iter().enumerate().for_each(|(place, (group, _))| names[*group] = place);
+    let mut joins = Vec::new();
+    while let Some((into, ended, between)) = groups.nearest(|_| true) {
+        joins.push(Join { parts: [names[into], names[ended]], loss: -between });
+        groups.join(into, ended);
+        names[into] = list.len() + joins.len() - 1;
+    }
+    Subjects { list: list.into_iter().map(|(_, subject)| subject).collect(), joins }
 }
 
 /// The words that tell best what some words are about, the best first: the logarithm of their frequency, and how much more
@@ -339,8 +363,6 @@ pub fn all_words(posterior: &Posterior<Topic, Hierarchical>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::{RngExt, SeedableRng};
-    use rand_xoshiro::Xoshiro256PlusPlus;
 
     /// Topics of which each has words of its subject and words of its own.
     fn planted(subjects: usize, topics: usize, seed: u64) -> (Vec<Vec<f64>>, Vec<usize>) {
@@ -374,7 +396,7 @@ mod tests {
 
     #[test]
     fn planted_subjects_are_found() {
-        for (subjects, topics) in [(2, 5), (3, 8), (5, 4), (8, 3), (10, 2)] {
+        for (subjects, topics) in [(2, 5), (3, 8), (5, 4), (8, 3), (10, 2), (20, 3)] {
             let (counts, truth) = planted(subjects, topics, 5);
             let found = grouped(&counts);
             assert_eq!((found.list.len(), found.joins.len()), (subjects, subjects - 1));
@@ -405,44 +427,117 @@ mod tests {
         assert_eq!(grouped(&topics).list.len(), 12);
     }
 
-    /// The loss of a pair is what the mutual information of topic and word falls by.
+    /// Draws of one distribution over one vocabulary have words in common, as chance has it.
     #[test]
-    fn the_loss_is_that_of_mutual_information() {
-        let topics = [vec![3.0, 1.0, 0.0, 2.0], vec![1.0, 4.0, 1.0, 0.0], vec![0.0, 2.0, 5.0, 1.0]];
-        let information = |topics: &[Vec<f64>]| {
-            let total: f64 = topics.iter().flatten().sum();
-            let mut sum = 0.0;
-            for topic in topics {
-                for (word, count) in topic.iter().enumerate().filter(|(_, count)| **count > 0.0) {
-                    let of_word: f64 = topics.iter().map(|topic| topic[word]).sum();
-                    sum += count / total * (count * total / (of_word * topic.iter().sum::<f64>())).ln();
+    fn topics_that_choose_words_by_chance_are_no_subject() {
+        for (topics, seed) in [(10, 1), (20, 2), (40, 3)] {
+            let rng = &mut Xoshiro256PlusPlus::seed_from_u64(seed);
+            let mut draw = || {
+                let own: Vec<usize> = (0..25).map(|_| rng.random_range(0..300)).collect();
+                let mut counts = vec![0.0; 300];
+                for _ in 0..2000 {
+                    let word = match rng.random_range(0..4) {
+                        0 => rng.random_range(0..30),
+                        _ => own[rng.random_range(0..25)],
+                    };
+                    counts[word] += 1.0;
                 }
-            }
-            sum
-        };
-        let both: Vec<f64> = topics[0].iter().zip(&topics[2]).map(|(a, b)| a + b).collect();
-        let lost = information(&topics) - information(&[both, topics[1].clone()]);
-        let groups = topics.each_ref().map(|topic| Group::of(topic, HAS_WORD, 20.0));
-        assert!((groups[0].loss(&groups[2]) - lost).abs() < 1e-12);
-        let mut joined = groups[0].clone();
-        joined.join(&groups[2]);
-        assert!((joined.size - 14.0 / 20.0).abs() < 1e-12 && joined.words.len() == 4);
+                counts
+            };
+            let counts: Vec<Vec<f64>> = (0..topics).map(|_| draw()).collect();
+            assert_eq!(grouped(&counts).list.len(), topics);
+        }
     }
 
-    /// The cheapest pair of all, step by step, by looking at all of them.
+    /// Every pair of occurrences of every word, one by one.
     #[test]
-    fn the_pair_that_loses_least_is_joined() {
-        let (counts, _) = planted(3, 4, 9);
-        let total: f64 = counts.iter().flatten().sum();
-        let groups: Vec<Group> = counts.iter().map(|counts| Group::of(counts, HAS_WORD, total)).collect();
-        let mut living: Vec<Option<Group>> = groups.iter().cloned().map(Some).collect();
-        for (into, ended, loss) in agglomerate(groups.clone(), losses(&groups)) {
-            let all = living.iter().flatten().collect::<Vec<_>>();
-            let pairs = (0..all.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
-            let least = pairs.map(|(a, b)| all[a].loss(all[b])).fold(f64::INFINITY, f64::min);
-            assert!((loss - least).abs() < 1e-12, "{loss} {least}");
-            let gone = living[ended].take().unwrap();
-            living[into].as_mut().unwrap().join(&gone);
+    fn the_affinity_is_that_of_two_occurrences_of_a_word() {
+        let topics = [vec![3.0, 1.0, 0.0, 2.0], vec![1.0, 4.0, 1.0, 0.0], vec![0.0, 2.0, 5.0, 1.0]];
+        let words = Words::new(&topics.each_ref().map(Vec::as_slice));
+        let affinity = words.affinity();
+        let occurrences: Vec<(usize, usize)> = (0..3)
+            .flat_map(|topic| {
+                let of_word = |word: usize| vec![(topic, word); topics[topic][word] as usize];
+                (0..4).flat_map(of_word).collect::<Vec<_>>()
+            })
+            .collect();
+        let total = occurrences.len() as f64;
+        for (a, b) in [(0, 0), (0, 1), (1, 2), (2, 0)] {
+            let (mut seen, mut chance) = (0.0, 0.0);
+            for (one, word) in &occurrences {
+                let same: Vec<_> = occurrences.iter().filter(|(_, other)| other == word).collect();
+                let share = |among: &[&(usize, usize)]| {
+                    among.iter().filter(|(topic, _)| *topic == b).count() as f64 / among.len() as f64
+                };
+                if *one == a {
+                    seen += share(&same) / total;
+                    chance += share(&occurrences.iter().collect::<Vec<_>>()) / total;
+                }
+            }
+            assert!((affinity[a * 3 + b] - (seen - chance)).abs() < 1e-12, "{a} {b}");
         }
+        let all: f64 = affinity.iter().sum();
+        assert!(all.abs() < 1e-12, "what is more often than by chance here is less often there");
+    }
+
+    /// No partition of eight topics is better, of all that there are.
+    #[test]
+    fn the_groups_have_most_affinity() {
+        let (counts, _) = planted(3, 3, 9);
+        let words = Words::new(&counts[..8].iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let affinity = words.affinity();
+        let (groups, gain) = gathered(&words, &affinity);
+        let within = |label: &[usize]| {
+            let pairs = (0..8).flat_map(|a| (0..8).map(move |b| (a, b)));
+            let same = pairs.filter(|(a, b)| a != b && label[*a] == label[*b]);
+            same.map(|(a, b)| affinity[a * 8 + b]).sum::<f64>()
+        };
+        assert!((within(&groups.label) - gain).abs() < 1e-12);
+        // Every partition: each topic joins a group of those before it, or begins one.
+        let mut all = vec![vec![0]];
+        for _ in 1..8 {
+            let longer = |label: &Vec<usize>| {
+                let next = label.iter().max().unwrap() + 1;
+                (0..=next).map(|group| [label.as_slice(), &[group]].concat()).collect::<Vec<_>>()
+            };
+            all = all.iter().flat_map(longer).collect();
+        }
+        assert_eq!(all.len(), 4140);
+        let best = all.iter().map(|label| within(label)).fold(f64::NEG_INFINITY, f64::max);
+        assert!((gain - best).abs() < 1e-12, "{gain} {best}");
+    }
+
+    #[test]
+    fn chance_keeps_the_words_and_nearly_the_sizes() {
+        let (counts, _) = planted(4, 5, 3);
+        let words = Words::new(&counts.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let chance = words.by_chance(&mut Xoshiro256PlusPlus::seed_from_u64(1));
+        for (was, is) in words.of.iter().zip(&chance.of) {
+            let shares = |word: &[(usize, f64)]| {
+                let mut shares: Vec<f64> = word.iter().map(|(_, share)| *share).collect();
+                shares.sort_by(f64::total_cmp);
+                shares
+            };
+            assert_eq!(shares(was), shares(is));
+            let mut topics: Vec<usize> = is.iter().map(|(topic, _)| *topic).collect();
+            topics.sort_unstable();
+            topics.dedup();
+            assert_eq!(topics.len(), was.len(), "no topic twice");
+        }
+        for (was, is) in words.sizes().iter().zip(chance.sizes()) {
+            assert!((was - is).abs() < 0.04, "{was} {is}");
+        }
+    }
+
+    #[test]
+    fn a_tiny_topic_joins_a_subject() {
+        let (mut counts, truth) = planted(3, 4, 7);
+        let mut tiny = vec![0.0; counts[0].len()];
+        let alone = tiny.len() - 1;
+        tiny[alone] = 20.0;
+        counts.push(tiny);
+        let found = grouped(&counts);
+        assert_eq!(found.list.len(), 3);
+        assert_eq!(found.list.iter().map(|subject| subject.topics.len()).sum::<usize>(), truth.len() + 1);
     }
 }

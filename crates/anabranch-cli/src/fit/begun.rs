@@ -1,13 +1,13 @@
 //! `fit --from`: a model that a run goes on from.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anabranch::central::Memory;
 use anabranch::infer::PriorChoice;
 use anabranch_io::model::{Model, model_name};
 
 use super::checkpoint::STREAM;
-use crate::args::{FitArgs, half_life};
+use crate::args::{FitArgs, ModelKind, half_life};
 use crate::failure::Failure;
 use crate::{features, topics};
 
@@ -35,13 +35,25 @@ pub(crate) fn require_mixture(what: &str, path: &Path) -> Result<(), Failure> {
     }
 }
 
+/// The file of a model, or of the state of a stream in the folder of its checkpoints.
+pub(crate) fn stored_model(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join(STREAM) } else { path.to_owned() }
+}
+
+/// What kind of model that is.
+pub(crate) fn kind_of(path: &Path) -> Result<ModelKind, Failure> {
+    Ok(match model_name(&stored_model(path))?.as_str() {
+        topics::NAME => ModelKind::Hdp,
+        features::NAME => ModelKind::Bp,
+        _ => ModelKind::Dp,
+    })
+}
+
 impl Begun {
     /// Reads a model that can go on, or the state of a stream in the folder of its checkpoints.
     pub fn load(path: &Path) -> Result<Self, Failure> {
-        let stream = path.join(STREAM);
-        let path = if path.is_dir() { stream.as_path() } else { path };
+        let path = &stored_model(path);
         let shown = path.display();
-        require_mixture("--from", path)?;
         let (model, memory, _) = Model::load_checkpoint(path)?;
         let algorithm = &model.provenance.algorithm;
         if algorithm != ALGORITHM {

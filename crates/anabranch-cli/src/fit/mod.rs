@@ -20,7 +20,7 @@ use anabranch_io::model::Model;
 use anabranch_io::{ReadOptions, Schema};
 
 pub use begun::Begun;
-pub(crate) use begun::require_mixture;
+pub(crate) use begun::{kind_of, require_mixture, stored_model};
 pub(crate) use checkpoint::Checkpoints;
 pub use family::{FamilySpec, describe};
 pub use method::Method;
@@ -59,10 +59,16 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         ("--events", args.events.as_deref()),
     ];
     check_apart(&outputs, &args.inputs)?;
-    match args.model {
-        ModelKind::Dp | ModelKind::Py => {}
-        ModelKind::Hdp => return topics::fit(args),
-        ModelKind::Bp => return features::fit(args),
+    let kind = args.from.as_deref().map_or(Ok(args.model), kind_of)?;
+    match (kind, &args.from) {
+        (ModelKind::Dp | ModelKind::Py, _) => {}
+        (ModelKind::Hdp, _) => return topics::fit(args),
+        (ModelKind::Bp, None) => return features::fit(args),
+        (ModelKind::Bp, Some(path)) => {
+            let shown = path.display();
+            let message = format!("--from belongs to --model dp, py or hdp; {shown} is of --model bp");
+            return Err(Failure::input(message));
+        }
     }
     let begun = args.from.as_deref().map(Begun::load).transpose()?;
     let args = &begun.as_ref().map_or_else(|| args.clone(), |begun| begun.settle(args));

@@ -50,6 +50,7 @@ pub fn command(args: &DemoArgs) -> Result<(), Failure> {
         passes: 1,
         checkpoints: None,
         resumed: None,
+        begun: None,
     };
     let fitted = run(setup, &TopicArgs::default(), &args.engine, &output)?;
     let found = fitted.model.fold.posterior().components().len();

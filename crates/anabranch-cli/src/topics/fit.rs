@@ -1,5 +1,7 @@
 //! `anabranch fit --model hdp`: from bags of words to topics.
 
+use std::path::Path;
+
 use anabranch::central::{Central, Entry, Memory};
 use anabranch::documents::Documents;
 use anabranch::engine::{self, Config, Flow};
@@ -20,7 +22,7 @@ use super::watch::{Moment, Watch};
 use super::{TOP_WORDS, report, top_words};
 use crate::args::{EngineArgs, FitArgs, OutputArgs, ReadArgs, TopicArgs};
 use crate::failure::{Failure, Tried};
-use crate::fit::{Checkpoints, Progress, check_places};
+use crate::fit::{Checkpoints, Progress, check_places, stored_model};
 use crate::resources::{Stopwatch, peak_rss_bytes};
 use crate::stop;
 
@@ -33,7 +35,12 @@ const FIRST_ETA: f64 = 0.05;
 
 /// Runs the command.
 pub fn command(args: &FitArgs) -> Result<(), Failure> {
-    let lexicon = Lexicon::of_flags(&args.inputs, &args.read, &args.topics)?;
+    let begun = args.from.as_deref().map(begin).transpose()?;
+    let args = &begun.as_ref().map_or_else(|| args.clone(), |(model, _)| settle(args, &model.provenance));
+    let lexicon = match &begun {
+        Some((model, _)) => Lexicon::going_on(model),
+        None => Lexicon::of_flags(&args.inputs, &args.read, &args.topics)?,
+    };
     let text = lexicon.text.clone();
     let every = args.checkpoint_every;
     let checkpoints = args.checkpoint.as_deref().map(|folder| Checkpoints::new(folder, every)).transpose()?;
@@ -58,6 +65,7 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         passes: args.passes,
         checkpoints,
         resumed,
+        begun,
     };
     let fitted = run(setup, &args.topics, &args.engine, &args.output)?;
     let test = match &args.test {
@@ -65,6 +73,25 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         None => None,
     };
     conclude(fitted, test.as_ref(), &crate::report::title("Topics", &args.inputs), &args.engine, &args.output)
+}
+
+/// Reads a model that goes on, or the state of a stream in the folder of its checkpoints, with the documents that it remembers.
+fn begin(path: &Path) -> Result<(TopicModel, Memory<Documents>), Failure> {
+    let (TopicModel { fold, vocabulary, provenance }, memory, _) =
+        TopicModel::load_checkpoint(&stored_model(path))?;
+    // Documents that come now are new: no pass over earlier ones goes on.
+    let (aside, familiarity) = (fold.aside(), fold.posterior().familiarity());
+    Ok((TopicModel { fold: fold.within(0, aside, familiarity), vocabulary, provenance }, memory))
+}
+
+/// The flags of a run with the settings of the model.
+fn settle(args: &FitArgs, made: &TopicProvenance) -> FitArgs {
+    let mut args = args.clone();
+    let number = |documents: u64| u32::try_from(documents).unwrap_or(u32::MAX).max(1);
+    args.engine.seed = made.seed;
+    args.engine.batch_size = number(made.batch_size);
+    args.engine.bootstrap = Some(number(made.bootstrap_documents));
+    args
 }
 
 fn read_test(test: &String, read: &ReadArgs, model: &TopicModel) -> Result<Documents, Failure> {
@@ -88,6 +115,8 @@ pub(super) struct Setup<'a, O> {
     pub(super) passes: u32,
     pub(super) checkpoints: Option<Checkpoints>,
     pub(super) resumed: Option<(TopicModel, Memory<Documents>, Reading)>,
+    /// A finished model to go on from with other documents.
+    pub(super) begun: Option<(TopicModel, Memory<Documents>)>,
 }
 
 /// A finished run.
@@ -139,11 +168,11 @@ pub(super) fn run<O: Origin>(
 ) -> Result<Fitted, Failure> {
     stop::listen();
     check_places(output)?;
-    let (process, config) = asked(topics, args)?;
+    let (mut process, mut config) = asked(topics, args)?;
     let watch = Stopwatch::start();
     let bootstrap = config.bootstrap_rows;
     let size = args.batch_size as usize;
-    let first = if bootstrap > 0 { bootstrap } else { size };
+    let mut first = if bootstrap > 0 { bootstrap } else { size };
     let mut provenance = TopicProvenance {
         seed: args.seed,
         bootstrap_documents: first as u64,
@@ -151,27 +180,47 @@ pub(super) fn run<O: Origin>(
         text: (setup.text != TextProvenance::default()).then_some(setup.text),
         ..TopicProvenance::default()
     };
-    let (mut stream, central) = match setup.resumed {
-        Some((model, memory, reading)) => {
+    let (mut start, mut before) = (0, TopicProvenance::default());
+    if let Some((model, memory)) = &setup.begun {
+        start = model.fold.absorbed().next();
+        (provenance, before) = (model.provenance.clone(), model.provenance.clone());
+        (process, first) = (*model.fold.posterior().process(), size);
+        // Nobody but documents that the topics have learned from can say which of them could be one.
+        config.upkeep &= memory.sample().len() > 0;
+    }
+    // Only the first pass begins with a large minibatch.
+    let first_pass = setup.resumed.as_ref().is_none_or(|(model, ..)| model.fold.posterior().pass() == 0);
+    first = if first_pass { first } else { size };
+    let mut stream = Minibatches::new(setup.origin, first, size);
+    if start > 0 {
+        stream.go_on(start, size, before.learned_from.clone());
+    }
+    let central = match (setup.resumed, setup.begun) {
+        (Some((model, memory, reading)), _) => {
+            if reading.start != start {
+                let message = "the checkpoint is of a run that went on from another model, or from none";
+                return Err(Failure::input(message).with_hint("pass the same --from as before"));
+            }
             agree(&model, &provenance, &process, topics.eta)?;
-            provenance = model.provenance;
-            // Only the first pass begins with a large minibatch.
-            let first = if model.fold.posterior().pass() > 0 { size } else { first };
-            let mut stream = Minibatches::new(setup.origin, first, size);
+            // What this run has read it reads again.
+            let learned_from =
+                if first_pass { before.learned_from.clone() } else { model.provenance.learned_from.clone() };
+            provenance = TopicProvenance { learned_from, ..model.provenance };
             stream.resume(model.fold.absorbed().clone(), reading);
-            (stream, Central::from_fold(model.fold).with_memory(memory))
+            Central::from_fold(model.fold).with_memory(memory)
         }
-        None => {
-            let mut stream = Minibatches::new(setup.origin, first, size);
+        (None, Some((model, memory))) => Central::from_fold(model.fold).with_memory(memory),
+        (None, None) => {
             let ahead = stream.read_ahead()?.ok_or_else(|| Failure::input("the input has no documents"))?;
             let family = family(topics, ahead.n_words()).map_err(Failure::input)?;
-            (stream, Central::new(family, process).with_memory(Memory::default()))
+            Central::new(family, process).with_memory(Memory::default())
         }
     };
     let words = (setup.words)(&stream.origin);
     let mut observer =
         Watch::new(Progress::new(output.quiet, None), provenance, words, setup.checkpoints, stream.log());
     observer.counting = central.snapshot().pass() == 0;
+    observer.documents_before = before.documents;
     let mut ran = Ok(());
     if bootstrap > 0 && central.snapshot().version() == 0 {
         ran = engine::bootstrap(&central, &mut stream, &config, &mut observer).map(|flow| match flow {
@@ -186,7 +235,8 @@ pub(super) fn run<O: Origin>(
         if observer.counting {
             let (skipped, unknown) = (setup.read)(&stream.origin);
             // A run that goes on has read all of it again.
-            (observer.provenance.skipped, observer.provenance.unknown_words) = (skipped, unknown);
+            observer.provenance.skipped = before.skipped + skipped;
+            observer.provenance.unknown_words = before.unknown_words + unknown;
         }
         observer.stopped |= stop::asked();
         let going_on = ran.is_ok() && !observer.stopped;
@@ -197,8 +247,9 @@ pub(super) fn run<O: Origin>(
             break;
         }
         central.append(&Entry::Pass).expect("a pass can always begin");
-        observer.counting = false;
         let all = observer.model(central.checkpoint())?;
+        observer.counting = false;
+        observer.provenance.learned_from = all.provenance.learned_from;
         let again = (setup.reopen)(all.vocabulary, all.provenance.text.unwrap_or_default())?;
         stream = Minibatches::new(again, size, size);
         (observer.log, observer.words) = (stream.log(), (setup.words)(&stream.origin));
@@ -249,7 +300,7 @@ fn agree(
         ("--eta", was_eta.to_string(), eta.unwrap_or(was_eta).to_string()),
     ];
     match flags.into_iter().find(|(_, then, now)| then != now) {
-        None if then.text.as_ref().map(TextProvenance::told) != now.text => {
+        None if then.text.as_ref().map(TextProvenance::told) != now.text.as_ref().map(TextProvenance::told) => {
             Err(Failure::input("the checkpoint was made with other words: --text, --stop-words, --min-length, --min-documents, --max-documents, --vocabulary-size or --phrases differ")
                 .with_hint("pass the same flags as before, or start anew without --resume"))
         }
@@ -263,13 +314,14 @@ fn agree(
 
 /// Scores held-out documents, and prints and writes what was asked for.
 pub(super) fn conclude(
-    mut fitted: Fitted,
+    fitted: Fitted,
     test: Option<&Documents>,
     title: &str,
     args: &EngineArgs,
     output: &OutputArgs,
 ) -> Result<(), Failure> {
-    let (model, posterior) = (&fitted.model, fitted.model.fold.posterior());
+    let Fitted { model, moments, seconds, cpu_seconds, stopped, mut tried } = fitted;
+    let (model, posterior, shown) = (&model, model.fold.posterior(), Shown::of(&model));
     let held = test.map(halves);
     let likelihood = held
         .as_ref()
@@ -280,12 +332,12 @@ pub(super) fn conclude(
         observations: model.provenance.documents,
         dimensions: model.vocabulary.len(),
         components: posterior.components().len(),
-        subjects: Shown::of(model).rows(),
+        subjects: shown.rows(),
         effective_components: posterior.effective_components(),
         mass: posterior.expected_mass(),
         tables: posterior.components().iter().map(|c| c.expected_count()).sum(),
-        seconds: fitted.seconds,
-        cpu_seconds: fitted.cpu_seconds,
+        seconds,
+        cpu_seconds,
         minibatches: model.fold.absorbed().len(),
         matchings: model.provenance.matchings,
         conflicts: model.provenance.conflicts,
@@ -304,14 +356,12 @@ pub(super) fn conclude(
         gamma: posterior.process().gamma(),
         alpha0: posterior.process().alpha0(),
         eta: posterior.family().eta(),
-        stopped: fitted.stopped,
+        stopped,
         version: env!("CARGO_PKG_VERSION"),
     };
-    let mut tried = std::mem::take(&mut fitted.tried);
-    let model = &fitted.model;
     if let Some(folder) = &output.report {
-        tried.note(report::write(folder, title, model, &fitted.moments, &outcome));
+        tried.note(report::write(folder, title, &shown, &moments, &outcome));
     }
     tried.done()?;
-    outcome.print(model, output)
+    outcome.print(&shown, output)
 }

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 
-use anabranch_io::model::TopicModel;
 use serde::Serialize;
 
 use super::subjects::{Row, Shown};
@@ -80,7 +79,7 @@ pub(super) struct Outcome {
 
 impl Outcome {
     /// Prints the outcome as JSON or as a few lines.
-    pub fn print(&self, model: &TopicModel, output: &OutputArgs) -> Result<(), Failure> {
+    pub fn print(&self, shown: &Shown<'_>, output: &OutputArgs) -> Result<(), Failure> {
         let mut out = std::io::stdout().lock();
         if output.json {
             return print_json(&mut out, self, "result");
@@ -111,7 +110,8 @@ impl Outcome {
         if let Some(likelihood) = self.test_log_likelihood {
             writeln!(out, "held-out log-likelihood per word {likelihood:.4} (document completion)")?;
         }
-        Shown::of(model).print(&mut out)?;
+        let model = shown.model;
+        shown.print(&mut out)?;
         for topic in largest_first(model.fold.posterior()).into_iter().take(SHOWN) {
             let words = top_words(topic, TOP_WORDS);
             let words: Vec<&str> =

@@ -28,13 +28,13 @@ const LINES: usize = 7;
 pub(super) fn write(
     folder: &Path,
     title: &str,
-    model: &TopicModel,
+    shown: &Shown<'_>,
     moments: &[Moment],
     outcome: &Outcome,
 ) -> Result<(), Failure> {
-    let shown = Shown::of(model);
+    let model = shown.model;
     let figures: Vec<Figure> =
-        std::iter::once(words(model, &shown)).chain(prevalence(model, &shown, moments)).collect();
+        std::iter::once(words(model, shown)).chain(prevalence(model, shown, moments)).collect();
     let subjects = match shown.are_groups() {
         true => format!(" of {} subjects", shown.found.list.len()),
         false => String::new(),
@@ -48,7 +48,7 @@ pub(super) fn write(
             .test_log_likelihood
             .map_or_else(String::new, |ll| format!(", held-out log-likelihood per word {ll:.4}"))
     );
-    write_page(folder, title, &subtitle, &figures, &tables(model, &shown))?;
+    write_page(folder, title, &subtitle, &figures, &tables(model, shown))?;
     Ok(())
 }
 

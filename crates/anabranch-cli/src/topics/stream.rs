@@ -4,7 +4,7 @@ use anabranch::central::{BatchId, BatchSet};
 use anabranch::documents::Documents;
 use anabranch::engine::BatchSource;
 use anabranch_io::words::Bags;
-use anabranch_io::{Cut, ReadLog, Reading};
+use anabranch_io::{Cut, InputRead, ReadLog, Reading};
 
 use crate::failure::Failure;
 use crate::reading::is_within;
@@ -44,6 +44,14 @@ impl<O: Origin> Minibatches<O> {
         let log = origin.log();
         log.cut(Cut { start: 0, first: first as u64, size: size as u64 });
         Self { origin, log, next: 0, ahead: None, absorbed: BatchSet::default() }
+    }
+
+    /// Names minibatches from this one on: those before are of the model that the run goes on from. Inputs that it has
+    /// learned from are refused.
+    pub fn go_on(&mut self, start: u64, size: usize, known: Vec<InputRead>) {
+        self.log.cut(Cut { start, first: size as u64, size: size as u64 });
+        self.log.refuse(known);
+        self.next = start;
     }
 
     /// Passes over the minibatches that are in the journal already, which was made by a run that had read this.

@@ -16,7 +16,7 @@ const WORDS: usize = 8;
 /// The subjects of a model, with the words that tell what they are about.
 pub(super) struct Shown<'m> {
     pub(super) found: Subjects,
-    model: &'m TopicModel,
+    pub(super) model: &'m TopicModel,
     all: Vec<f64>,
 }
 

@@ -18,6 +18,8 @@ const TEXT_WORDS: usize = 20_000;
 pub(super) struct Lexicon {
     /// The words; otherwise they are found in the documents.
     vocabulary: Option<Vocabulary>,
+    /// Whether these become more.
+    grows: bool,
     found_before: Option<(Vocabulary, Tokenizer)>,
     pub(super) text: TextProvenance,
 }
@@ -49,7 +51,7 @@ impl Lexicon {
             },
             phrases: args.phrases,
         };
-        Ok(Self { vocabulary, found_before: None, text })
+        Ok(Self { vocabulary, text, ..Self::default() })
     }
 
     /// What a model says, once all words are known.
@@ -58,9 +60,14 @@ impl Lexicon {
         Self::known(model.vocabulary.clone(), text)
     }
 
+    /// What a model says that learns from other documents: words that come now are taken where its words grew.
+    pub(super) fn going_on(model: &TopicModel) -> Self {
+        Self { grows: true, ..Self::of_model(model) }
+    }
+
     /// These words, and no others.
     pub(super) fn known(vocabulary: Vocabulary, text: TextProvenance) -> Self {
-        Self { vocabulary: Some(vocabulary), found_before: None, text }
+        Self { vocabulary: Some(vocabulary), text, ..Self::default() }
     }
 
     /// The words of a run that goes on: those of its checkpoint, or the way there where they grow.
@@ -125,6 +132,7 @@ pub(super) fn bags(inputs: &[String], read: &ReadArgs, lexicon: Lexicon) -> Resu
         format,
         vocabulary: lexicon.vocabulary,
         choice,
+        grows: lexicon.grows,
         found_before: lexicon.found_before,
         tokenizer,
         phrases,

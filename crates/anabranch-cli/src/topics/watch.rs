@@ -7,9 +7,9 @@ use anabranch::documents::Documents;
 use anabranch::engine::{Event, Flow, Observer};
 use anabranch::family::Topic;
 use anabranch::process::Hierarchical;
-use anabranch_io::ReadLog;
 use anabranch_io::model::{TopicModel, TopicProvenance};
 use anabranch_io::words::Words;
+use anabranch_io::{InputRead, ReadLog};
 
 use crate::failure::Failure;
 use crate::fit::{Checkpoints, Progress};
@@ -38,6 +38,8 @@ pub struct Watch {
     pub checkpoints: Option<Checkpoints>,
     pub log: ReadLog,
     pub stopped: bool,
+    /// Documents of the model that the run goes on from.
+    pub documents_before: u64,
     /// Documents are counted in the first pass only.
     pub counting: bool,
 }
@@ -60,6 +62,7 @@ impl Watch {
             checkpoints,
             log,
             stopped: false,
+            documents_before: 0,
             counting: true,
         }
     }
@@ -93,6 +96,9 @@ impl Watch {
         let (vocabulary, tokenizer) = known
             .ok_or_else(|| Failure::Internal { message: "documents without a vocabulary".to_owned() })?;
         let mut provenance = self.provenance.clone();
+        if self.counting {
+            provenance.learned_from = InputRead::joined(provenance.learned_from, self.log.inputs());
+        }
         if let Some(text) = &mut provenance.text {
             text.tokenizer = tokenizer;
         }
@@ -109,7 +115,8 @@ impl Watch {
         if fold.posterior().pass() == 0 {
             let up_to = |batch| self.log.rows_up_to(BatchId(batch));
             let of_run = |(first, last): &(u64, u64)| up_to(*last) - first.checked_sub(1).map_or(0, up_to);
-            self.provenance.documents = fold.absorbed().runs().iter().map(of_run).sum();
+            let now: u64 = fold.absorbed().runs().iter().map(of_run).sum();
+            self.provenance.documents = self.documents_before + now;
         }
     }
 

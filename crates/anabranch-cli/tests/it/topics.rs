@@ -260,6 +260,55 @@ fn a_vocabulary_that_grows_is_part_of_the_checkpoint() {
 }
 
 #[test]
+fn a_model_of_topics_goes_on_with_other_documents() {
+    let all = texts(240, 6);
+    let sandbox = Sandbox::with("monday.txt", all[..160].join("\n"));
+    sandbox.write("tuesday.txt", all[160..].join("\n"));
+    sandbox.write("wednesday.txt", texts(60, 7).join("\n"));
+    let first = fit(
+        &sandbox,
+        "monday.txt",
+        &["--bootstrap", "60", "--batch-size", "20", "--out", "m", "--checkpoint", "s"],
+    );
+    let go_on = |input: &str, from: &str, more: &[&str]| {
+        sandbox.run(&[&["fit", input, "--from", from, "--json", "--quiet"], more].concat())
+    };
+    // The third subject comes with words of its own; every document and every word counts once, whatever is remembered.
+    for from in ["m", "s/checkpoint.anabranch"] {
+        let second = go_on("tuesday.txt", from, &["--out", "m2"]).json();
+        assert_eq!((whole(&first, "dimensions"), whole(&second, "dimensions")), (13, 19), "{second}");
+        assert_eq!((whole(&first, "observations"), whole(&second, "observations")), (160, 240));
+        assert!((number(&second, "mass") - 2880.0).abs() < 1e-3, "{second}");
+        let shown = sandbox.run(&["inspect", "m2", "--json"]).silent_json();
+        let tops = shown["components"].as_array().unwrap().iter();
+        let tops: Vec<&str> = tops.map(|topic| topic["top_words"][0][0].as_str().unwrap()).collect();
+        for words in &WORDS {
+            assert!(tops.iter().any(|top| words.contains(top)), "{tops:?} {words:?}");
+        }
+    }
+    let third = go_on("wednesday.txt", "m2", &["--out", "m3"]).json();
+    assert_eq!(whole(&third, "observations"), 300);
+    let again = go_on("tuesday.txt", "m3", &[]);
+    assert!(again.message().contains("which the model has learned from"), "{}", again.message());
+    // A run that was cut short goes on from where it went on from.
+    let same = go_on("tuesday.txt", "m", &["--checkpoint", "s3", "--out", "m4"]).json();
+    let resumed = go_on("tuesday.txt", "m", &["--checkpoint", "s3", "--resume", "--out", "m5"]).json();
+    assert_eq!((&same["observations"], &same["mass"]), (&resumed["observations"], &resumed["mass"]));
+    let other = go_on("tuesday.txt", "m2", &["--checkpoint", "s3", "--resume"]);
+    assert!(other.message().contains("went on from another model"), "{}", other.message());
+    for flags in [["--min-length", "3"], ["--eta", "0.2"], ["--vocabulary-size", "9"], ["--passes", "2"]] {
+        assert_eq!(
+            go_on("tuesday.txt", "m", &flags).message(),
+            format!("{} does not go with --from", flags[0])
+        );
+    }
+    assert_eq!(
+        go_on("tuesday.txt", "m", &["--trace", "t.csv"]).message(),
+        "--trace belongs to --model dp or py; this is --model hdp"
+    );
+}
+
+#[test]
 fn flags_of_text_are_refused_where_they_say_nothing() {
     let sandbox = Sandbox::with("docs.txt", "sun rain\nrain wind\n");
     sandbox.write("words.txt", "sun\nrain\n");

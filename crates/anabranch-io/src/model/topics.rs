@@ -15,7 +15,7 @@ use super::decode::{self, Position, check_possible, damaged};
 use super::encode::{self, Block};
 use super::{AsideHeader, ModelError, ModelFault, tensor};
 use crate::output::replace_file;
-use crate::seen::Reading;
+use crate::seen::{InputRead, Reading};
 use crate::words::{Tokenizer, Vocabulary, WordChoice};
 
 /// What the header calls it.
@@ -55,6 +55,9 @@ pub struct TopicProvenance {
     /// NPMI coherence of each topic over a sample of the documents, in the order of the components.
     #[serde(default)]
     pub coherence: Vec<Option<f64>>,
+    /// What it has learned from, as far as that can be told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub learned_from: Vec<InputRead>,
     /// How text became words, and which of them were taken, where that was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<TextProvenance>,

@@ -68,6 +68,8 @@ pub struct BagOptions {
     pub vocabulary: Option<Vocabulary>,
     /// Which words are taken where they are found.
     pub choice: WordChoice,
+    /// Whether words that are given become more, as the choice says.
+    pub grows: bool,
     /// What an earlier run has found in the same documents: finding other words is an error.
     pub found_before: Option<(Vocabulary, Tokenizer)>,
     /// How text becomes words.
@@ -155,6 +157,7 @@ impl Bags {
         }
         let inputs = inputs.iter().cloned().collect();
         let log = ReadLog::default();
+        let candidates = (options.grows && options.vocabulary.is_some()).then(Candidates::default);
         let mut bags = Self {
             inputs,
             options,
@@ -164,7 +167,7 @@ impl Bags {
             stopped: false,
             skipped: 0,
             unknown: 0.0,
-            candidates: None,
+            candidates,
             words: Words::default(),
         };
         bags.open_next()?;

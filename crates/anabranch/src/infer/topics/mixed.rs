@@ -20,6 +20,58 @@ pub(super) struct Mixed {
 pub(super) struct Scratch {
     weights: Vec<f64>,
     shares: Vec<f64>,
+    near: Near,
+}
+
+/// The few topics of a document on its few words, side by side: in the table of all of them each number is a journey.
+#[derive(Clone, Debug, Default)]
+struct Near {
+    n_words: usize,
+    /// `θ_kw`, topic after topic.
+    theta: Vec<f64>,
+    /// `c_w / Σ_k π_k θ_kw`.
+    per_word: Vec<f64>,
+}
+
+impl Near {
+    fn gather(&mut self, places: &[u32], words: &[u32], topics: &View<'_>) {
+        self.n_words = words.len();
+        self.theta.clear();
+        self.theta.resize(places.len() * words.len(), 0.0);
+        for (at, word) in words.iter().enumerate() {
+            let row = topics.row(*word);
+            let to = self.theta[at..].iter_mut().step_by(words.len());
+            to.zip(places).for_each(|(theta, topic)| *theta = row[*topic as usize]);
+        }
+    }
+
+    /// Adds `Σ_w c_w θ_kw / Σ_l π_l θ_lw` to each topic's share.
+    fn add_shares(&mut self, weights: &[f64], counts: &[f64], shares: &mut [f64]) {
+        /// Sums at once: one alone would wait for itself.
+        const AT_ONCE: usize = 4;
+        let n = self.n_words.max(1);
+        self.per_word.clear();
+        self.per_word.resize(self.n_words, 0.0);
+        for (weight, row) in weights.iter().zip(self.theta.chunks_exact(n)) {
+            self.per_word.iter_mut().zip(row).for_each(|(total, theta)| *total += weight * theta);
+        }
+        self.per_word.iter_mut().zip(counts).for_each(|(total, count)| *total = count / *total);
+        let (mut rows, mut sums) = (self.theta.chunks_exact(AT_ONCE * n), shares.chunks_exact_mut(AT_ONCE));
+        for (rows, sums) in (&mut rows).zip(&mut sums) {
+            let (first, last) = rows.split_at(2 * n);
+            let ((a, b), (c, d)) = (first.split_at(n), last.split_at(n));
+            let four = a.iter().zip(b).zip(c.iter().zip(d));
+            for (share, ((a, b), (c, d))) in self.per_word.iter().zip(four) {
+                sums[0] += share * a;
+                sums[1] += share * b;
+                sums[2] += share * c;
+                sums[3] += share * d;
+            }
+        }
+        for (row, sum) in rows.remainder().chunks_exact(n).zip(sums.into_remainder()) {
+            self.per_word.iter().zip(row).for_each(|(share, theta)| *sum += share * theta);
+        }
+    }
 }
 
 /// The probability that a document has any word of a topic of which it has so many in expectation, were they many and alike.
@@ -76,23 +128,23 @@ impl Mixed {
         /// The counts stand still when less than this share of the words moves.
         const STILL: f64 = 1e-3;
         let tokens: f64 = counts.iter().sum();
+        let whole = self.topics.len() == topics.weights.len();
+        if !whole && steps > 0 {
+            scratch.near.gather(&self.topics, words, topics);
+        }
         for _ in 0..steps {
-            let Scratch { weights, shares } = scratch;
+            let Scratch { weights, shares, near } = scratch;
             self.fill_weights(topics, weights);
             shares.clear();
             shares.resize(weights.len(), 0.0);
-            for (word, count) in words.iter().zip(counts) {
-                let row = topics.row(*word);
-                if weights.len() == row.len() {
+            if whole {
+                for (word, count) in words.iter().zip(counts) {
+                    let row = topics.row(*word);
                     let share = count / dot(weights, row);
                     shares.iter_mut().zip(row).for_each(|(sum, theta)| *sum += share * theta);
-                } else {
-                    let theta = |topic: &u32| row[*topic as usize];
-                    let total: f64 =
-                        weights.iter().zip(&self.topics).map(|(w, topic)| w * theta(topic)).sum();
-                    let share = count / total;
-                    shares.iter_mut().zip(&self.topics).for_each(|(sum, topic)| *sum += share * theta(topic));
                 }
+            } else {
+                near.add_shares(weights, counts, shares);
             }
             let mut moved = 0.0;
             for ((count, weight), share) in self.counts.iter_mut().zip(weights).zip(shares) {
@@ -164,6 +216,43 @@ impl Mixed {
             for (place, (weight, topic)) in weights.iter().zip(&self.topics).enumerate() {
                 visit(place, *word, *count, weight * row[*topic as usize] / total);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Some of the topics, in numbers that fill groups of four and do not, against the formulas one by one.
+    #[test]
+    fn a_document_settles_on_its_topics_as_the_formulas_say() {
+        let (n_topics, n_words) = (12, 9);
+        let theta: Vec<f64> =
+            (0..n_topics * n_words).map(|ix| 0.01 + f64::from((ix * 7919 % 101) as u32) / 100.0).collect();
+        let prior: Vec<f64> = (0..n_topics).map(|k| 0.1 + 0.05 * k as f64).collect();
+        let view = View { theta: &theta, weights: &prior };
+        let (words, counts) = ([0, 2, 3, 5, 8], [1.0, 3.0, 2.0, 1.0, 4.0]);
+        for topics in [vec![4], vec![0, 3, 5], vec![1, 2, 6, 11], vec![0, 2, 3, 7, 8, 9, 10]] {
+            let mut expected: Vec<f64> = topics.iter().map(|k| 1.0 + f64::from(*k)).collect();
+            let mut mixed = Mixed { topics: topics.clone(), counts: expected.clone() };
+            mixed.settle((&words, &counts), &view, 3, &mut Scratch::default());
+            for _ in 0..3 {
+                let weight = |place: usize| prior[topics[place] as usize] + expected[place];
+                let at = |place: usize, word: u32| theta[word as usize * n_topics + topics[place] as usize];
+                let shares = |place: usize| {
+                    let of_word = |(word, count): (&u32, &f64)| {
+                        let total: f64 = (0..topics.len()).map(|k| weight(k) * at(k, *word)).sum();
+                        count * weight(place) * at(place, *word) / total
+                    };
+                    words.iter().zip(&counts).map(of_word).sum::<f64>()
+                };
+                expected = (0..topics.len()).map(shares).collect();
+            }
+            for (found, expected) in mixed.counts.iter().zip(&expected) {
+                assert!((found - expected).abs() < 1e-9, "{found} {expected}");
+            }
+            assert!((mixed.counts.iter().sum::<f64>() - 11.0).abs() < 1e-9, "every word is of some topic");
         }
     }
 }
