@@ -128,10 +128,10 @@ const TABLE: &[Rule] = &[
             "phrases",
         ],
         models: &[Hdp],
-        places: HERE,
         ..TEXT
     },
-    Rule { flags: &["noise", "feature_scale", "image"], models: &[Bp], ..MODEL },
+    Rule { flags: &["noise", "feature_scale"], models: &[Bp], ..MODEL },
+    Rule { flags: &["image"], models: &[Bp], places: HERE, ..MODEL },
     Rule {
         flags: &["prior", "prior_mean", "prior_kappa", "prior_scale", "prior_dof"],
         models: MIXTURES,
@@ -242,12 +242,6 @@ const TABLE: &[Rule] = &[
             "journal_megabytes",
         ],
         places: ON_A_CLUSTER,
-        ..CLUSTER
-    },
-    Rule {
-        flags: &["cluster", "[a cluster]"],
-        models: MIXTURES,
-        hint: Some("topics and features are learned in one process, by `anabranch fit`"),
         ..CLUSTER
     },
     Rule { flags: &["cluster"], algorithms: &[Sda], ..CLUSTER },

@@ -18,14 +18,14 @@ use super::subjects::Shown;
 use super::text::{Lexicon, bags};
 use super::watch::{Moment, Watch};
 use super::{TOP_WORDS, report, top_words};
-use crate::args::{EngineArgs, FitArgs, OutputArgs, ReadArgs, TopicArgs};
+use crate::args::{BoundKind, EngineArgs, FitArgs, OutputArgs, ReadArgs, TopicArgs};
 use crate::failure::{Failure, Tried};
 use crate::fit::{Checkpoints, Progress, check_places};
 use crate::resources::{Stopwatch, peak_rss_bytes};
 use crate::stop;
 
 /// Documents of the first minibatch, unless told.
-const BOOTSTRAP_DOCUMENTS: usize = 2000;
+pub const BOOTSTRAP_DOCUMENTS: usize = 2000;
 
 /// Where learning of the concentrations and of the pseudo-count of a word begins.
 const FIRST_CONCENTRATION: f64 = 1.0;
@@ -33,6 +33,10 @@ const FIRST_ETA: f64 = 0.05;
 
 /// Runs the command.
 pub fn command(args: &FitArgs) -> Result<(), Failure> {
+    #[cfg(feature = "cluster")]
+    if let Some(url) = &args.cluster {
+        return on_a_cluster(args, url);
+    }
     let lexicon = Lexicon::of_flags(&args.inputs, &args.read, &args.topics)?;
     let text = lexicon.text.clone();
     let every = args.checkpoint_every;
@@ -60,11 +64,28 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         resumed,
     };
     let fitted = run(setup, &args.topics, &args.engine, &args.output)?;
+    tell(fitted, args)
+}
+
+fn tell(fitted: Fitted, args: &FitArgs) -> Result<(), Failure> {
     let test = match &args.test {
         Some(test) => Some(read_test(test, &args.read, &fitted.model)?),
         None => None,
     };
     conclude(fitted, test.as_ref(), &crate::report::title("Topics", &args.inputs), &args.engine, &args.output)
+}
+
+#[cfg(feature = "cluster")]
+fn on_a_cluster(args: &FitArgs, url: &str) -> Result<(), Failure> {
+    check_places(&args.output)?;
+    let learned = crate::cluster::fit::run_topics(args, url)?;
+    let mut tried = Tried::default();
+    if let Some(path) = &args.output.out {
+        tried.note(learned.model.save(path));
+    }
+    let (seconds, cpu_seconds) = (learned.seconds, learned.cpu_seconds);
+    let (model, moments, stopped) = (learned.model, Vec::new(), stop::asked());
+    tell(Fitted { model, moments, seconds, cpu_seconds, stopped, tried }, args)
 }
 
 fn read_test(test: &String, read: &ReadArgs, model: &TopicModel) -> Result<Documents, Failure> {
@@ -106,13 +127,17 @@ pub fn asked(
     topics: &TopicArgs,
     args: &EngineArgs,
 ) -> Result<(Hierarchical, Config<TopicSettings>), Failure> {
-    let learned = |from: f64| Parameter::Learned { learned: from };
-    let given = |flag: Option<f64>| flag.map_or(learned(FIRST_CONCENTRATION), Parameter::Given);
-    let process = Hierarchical::new(given(topics.gamma), given(topics.alpha0), args.bound.into());
     let inference = TopicSettings { max_new: args.max_new, ..TopicSettings::default() };
     let choice = if topics.eta.is_some() { PriorChoice::Given } else { PriorChoice::Estimated };
     let config = args.config(inference, choice, args.bootstrap_rows(BOOTSTRAP_DOCUMENTS));
-    Ok((process.map_err(Failure::input)?, config))
+    Ok((process(topics, args.bound)?, config))
+}
+
+/// The process that the flags ask for.
+pub fn process(topics: &TopicArgs, bound: BoundKind) -> Result<Hierarchical, Failure> {
+    let learned = |from: f64| Parameter::Learned { learned: from };
+    let given = |flag: Option<f64>| flag.map_or(learned(FIRST_CONCENTRATION), Parameter::Given);
+    Hierarchical::new(given(topics.gamma), given(topics.alpha0), bound.into()).map_err(Failure::input)
 }
 
 /// The topics over so many words that the flags ask for.
