@@ -71,7 +71,7 @@ pub fn options_with_missing(args: &ReadArgs) -> Result<ReadOptions, Failure> {
     Ok(ReadOptions { on_missing, ..options(args)? })
 }
 
-fn on_bad_row(args: &ReadArgs) -> OnBadRow {
+pub fn on_bad_row(args: &ReadArgs) -> OnBadRow {
     match args.on_bad_row {
         BadRow::Fail => OnBadRow::Fail,
         BadRow::Skip => OnBadRow::Skip,

@@ -118,16 +118,16 @@ const TABLE: &[Rule] = &[
     },
     Rule { flags: &["discount"], models: &[Py], ..MODEL },
     Rule { flags: &["vocabulary", "gamma", "alpha0", "eta"], models: &[Hdp], ..MODEL },
-    Rule { flags: &["text"], models: &[Hdp], places: HERE, ..TEXT },
+    Rule { flags: &["text"], models: &[Hdp], ..TEXT },
     Rule {
         flags: &["stop_words", "min_length", "min_documents", "max_documents", "vocabulary_size", "phrases"],
         models: &[Hdp],
-        places: HERE,
         begin: ANEW,
         hint: Some("leave it out: the model says it"),
         ..TEXT
     },
-    Rule { flags: &["noise", "feature_scale", "image"], models: &[Bp], ..MODEL },
+    Rule { flags: &["noise", "feature_scale"], models: &[Bp], ..MODEL },
+    Rule { flags: &["image"], models: &[Bp], places: HERE, ..MODEL },
     Rule {
         flags: &["prior", "prior_mean", "prior_kappa", "prior_scale", "prior_dof"],
         models: MIXTURES,
@@ -238,12 +238,6 @@ const TABLE: &[Rule] = &[
             "journal_megabytes",
         ],
         places: ON_A_CLUSTER,
-        ..CLUSTER
-    },
-    Rule {
-        flags: &["cluster", "[a cluster]"],
-        models: MIXTURES,
-        hint: Some("topics and features are learned in one process, by `anabranch fit`"),
         ..CLUSTER
     },
     Rule { flags: &["cluster"], algorithms: &[Sda], ..CLUSTER },

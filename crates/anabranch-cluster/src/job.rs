@@ -13,6 +13,7 @@ use crate::connect::{ConnectTo, connect};
 use crate::error::{ClusterError, Doing, fault, in_words, server_code};
 use crate::names::JobName;
 use crate::patience::patiently;
+use crate::protocol::{Parts, split};
 use crate::spec::JobSpec;
 
 /// The durable consumer that all workers share.
@@ -21,6 +22,8 @@ const WORKERS: &str = "workers";
 pub(crate) const WORKER_LIFE: Duration = Duration::from_secs(30);
 /// Room for the message's head beside a piece of a record.
 const MARGIN: usize = 1024;
+/// Pieces of what is attached to settings: every server takes messages of this size.
+const ATTACHED_PIECE: usize = 64 << 10;
 /// What a server calls a stream that is not there.
 pub(crate) const NO_STREAM: u64 = 10059;
 pub(crate) const SPEC_KEY: &str = "job";
@@ -28,8 +31,8 @@ pub(crate) const SPEC_KEY: &str = "job";
 /// Whether a job may be created.
 #[derive(Clone, Debug)]
 pub enum Access {
-    /// Create it with these settings, or check that it has them.
-    Create(Box<JobSpec>),
+    /// Create it with these settings, or check that it has them. What is too long for settings is attached to them.
+    Create(Box<JobSpec>, Vec<u8>),
     /// It must exist.
     Open,
 }
@@ -63,7 +66,7 @@ impl Job {
                 Access::Open => {
                     read_spec(&context, name).await?.ok_or_else(|| ClusterError::NoJob(name.to_string()))
                 }
-                Access::Create(wanted) => agree(&context, name, wanted).await,
+                Access::Create(wanted, attached) => agree(&context, name, wanted, attached).await,
             }
         })
         .await?;
@@ -140,6 +143,27 @@ impl Job {
         &self.spec
     }
 
+    /// What is attached to the settings.
+    pub async fn attached(&self) -> Result<Vec<u8>, ClusterError> {
+        let Some(checksum) = self.spec.attached else { return Ok(Vec::new()) };
+        patiently(|| async {
+            let (mut parts, doing) = (Parts::default(), "reading what belongs to the job's settings");
+            for part in 0.. {
+                let Some(message) = self.settings.get(attached_key(checksum, part)).await.doing(doing)?
+                else {
+                    break;
+                };
+                match parts.add(part + 1, &message) {
+                    Ok(Some(whole)) if crc32fast::hash(&whole) == checksum => return Ok(whole),
+                    Ok(None) => {}
+                    Ok(Some(_)) | Err(_) => break,
+                }
+            }
+            Err(ClusterError::Damaged("what belongs to the job's settings is not whole".into()))
+        })
+        .await
+    }
+
     /// Its name.
     pub fn name(&self) -> &JobName {
         &self.name
@@ -192,6 +216,11 @@ async fn read_spec(context: &Context, name: &JobName) -> Result<Option<JobSpec>,
     }
 }
 
+/// Where a piece of what is attached to the settings stands.
+fn attached_key(checksum: u32, part: u64) -> String {
+    format!("attached.{checksum:08x}.{part}")
+}
+
 async fn settings_bucket(context: &Context, name: &JobName, replicas: usize) -> Result<Store, ClusterError> {
     bucket(context, name.settings_bucket(), replicas, StorageType::File, Duration::ZERO).await
 }
@@ -226,8 +255,22 @@ async fn bucket(
 }
 
 /// Creates the settings, or takes those of whoever came first when they are the same.
-async fn agree(context: &Context, name: &JobName, wanted: &JobSpec) -> Result<JobSpec, ClusterError> {
+async fn agree(
+    context: &Context,
+    name: &JobName,
+    wanted: &JobSpec,
+    attached: &[u8],
+) -> Result<JobSpec, ClusterError> {
     let bucket = settings_bucket(context, name, wanted.replicas as usize).await?;
+    let checksum = (!attached.is_empty()).then(|| crc32fast::hash(attached));
+    let wanted = &JobSpec { attached: checksum, ..wanted.clone() };
+    if let Some(checksum) = checksum {
+        // Before the settings: whoever finds those finds this.
+        for (part, message) in split(attached, u64::from(checksum), ATTACHED_PIECE).into_iter().enumerate() {
+            let put = bucket.put(attached_key(checksum, part as u64), message.into()).await;
+            put.doing("storing what belongs to the job's settings")?;
+        }
+    }
     if bucket.create(SPEC_KEY, wanted.to_json().into()).await.is_ok() {
         return Ok(wanted.clone());
     }

@@ -16,6 +16,7 @@ mod append;
 mod connect;
 mod error;
 mod job;
+mod kind;
 mod lease;
 mod metrics;
 mod names;
@@ -34,11 +35,14 @@ mod worker;
 pub use connect::{ConnectTo, DEFAULT_URL, OLDEST_SERVER, connect};
 pub use error::ClusterError;
 pub use job::{Access, Job};
+pub use kind::{
+    BatchOf, Count, EntryOf, Features, FoldOf, Kind, MemoryOf, Mixture, Topics, WorkspaceOf, document_options,
+};
 pub use names::JobName;
 pub use operate::{Dead, JobSummary, dead, dead_one, delete, drop_dead, jobs, pause, requeue, resume};
-pub use reader::{Follower, fetch, fetch_replica};
+pub use reader::{Follower, fetch_replica};
 pub use rows::{decode_rows, encode_rows, message_limits};
-pub use spec::{JobSpec, PriorSpec};
+pub use spec::{FeatureSpec, JobSpec, ModelSpec, PriorSpec, TopicSpec, WordSpec};
 pub use status::{SourceStatus, Status, WorkerStatus, status};
 pub use submit::{Digest, SourceState, Submission};
 pub use worker::{Founder, Founding, Report, WorkerConfig, finish, work};

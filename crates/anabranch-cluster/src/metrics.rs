@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::kind::Kind;
 use crate::protocol::{Applied, Outcome, Replica};
 use crate::worker::Seen;
 
@@ -129,7 +130,13 @@ impl Metrics {
     }
 
     /// The text of `/metrics`. Who scrapes it knows which worker it is: a name of ours would change with every restart.
-    pub(crate) fn render(&self, job: &str, replica: &Replica, seen: &Seen, is_ready: bool) -> String {
+    pub(crate) fn render<K: Kind>(
+        &self,
+        job: &str,
+        replica: &Replica<K>,
+        seen: &Seen,
+        is_ready: bool,
+    ) -> String {
         let mut text = String::new();
         let mut line = |name: &str, kind: &str, help: &str, value: f64| {
             let _ = writeln!(text, "# HELP anabranch_{name} {help}");
@@ -223,7 +230,7 @@ impl Metrics {
             "Components of the posterior.",
             posterior.map_or(0.0, |p| p.components().len() as f64),
         );
-        gauge("mass", "Rows in the posterior (MASS).", posterior.map_or(0.0, |p| p.mass()));
+        gauge("mass", "Weight of the data in the posterior (MASS).", posterior.map_or(0.0, |p| p.mass()));
         gauge(
             "mass_error",
             "Sum of expected counts less the mass; rounding only.",
@@ -254,7 +261,12 @@ mod tests {
         let metrics = Metrics::default();
         metrics.spent(Spent::Inferring, Duration::from_millis(2));
         metrics.spent(Spent::Inferring, Duration::from_secs(2000));
-        let text = metrics.render("j", &Replica::new(), &crate::worker::Pulse::default().seen(), true);
+        let text = metrics.render(
+            "j",
+            &Replica::<crate::Mixture>::new(),
+            &crate::worker::Pulse::default().seen(),
+            true,
+        );
         let mut described = ("", "");
         for line in text.lines() {
             if let Some(help) = line.strip_prefix("# HELP ") {

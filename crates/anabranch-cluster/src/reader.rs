@@ -4,28 +4,24 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anabranch::family::AnyFamily;
 use anabranch::posterior::Posterior;
-use anabranch::process::AnyProcess;
-use anabranch_io::model::Model;
 use arc_swap::ArcSwapOption;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
 use futures_util::StreamExt;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::connect::ConnectTo;
 use crate::error::{ClusterError, Doing};
-use crate::job::{Access, Job, last_sequence};
+use crate::job::{Job, last_sequence};
+use crate::kind::Kind;
 use crate::metrics::{Metrics, add};
-use crate::names::JobName;
 use crate::patience::patiently;
 use crate::protocol::{Applied, Replica, ReplicaFault, Sequence, State, Told};
 use crate::snapshots;
 use crate::states::Hearsay;
 
 /// A posterior as workers read it.
-pub(crate) type Snapshot = Posterior<AnyFamily, AnyProcess>;
+pub(crate) type Snapshot<K> = Posterior<<K as Kind>::Family, <K as Kind>::Process>;
 
 /// How long the journal may be silent before we ask whether the server still knows us.
 const HEARTBEAT: Duration = Duration::from_secs(2);
@@ -36,9 +32,9 @@ const MESSAGES_AT_ONCE: usize = 200;
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// The replica of this process, shared by all its threads.
-pub(crate) struct Central {
-    replica: Mutex<Replica>,
-    posterior: ArcSwapOption<Snapshot>,
+pub(crate) struct Central<K: Kind> {
+    replica: Mutex<Replica<K>>,
+    posterior: ArcSwapOption<Snapshot<K>>,
     position: watch::Sender<Sequence>,
     /// The last message that was read from the journal itself, and the checksum of its bytes.
     last_read: Mutex<(Sequence, u32)>,
@@ -47,8 +43,8 @@ pub(crate) struct Central {
     pub(crate) told_pace: AtomicU64,
 }
 
-impl Central {
-    pub(crate) fn new(replica: Replica) -> Arc<Self> {
+impl<K: Kind> Central<K> {
+    pub(crate) fn new(replica: Replica<K>) -> Arc<Self> {
         let posterior = ArcSwapOption::new(replica.posterior().cloned().map(Arc::new));
         let position = watch::Sender::new(replica.position());
         Arc::new(Self {
@@ -62,16 +58,16 @@ impl Central {
     }
 
     /// The newest posterior, without waiting; `None` until the journal has begun.
-    pub(crate) fn posterior(&self) -> Option<Arc<Snapshot>> {
+    pub(crate) fn posterior(&self) -> Option<Arc<Snapshot<K>>> {
         self.posterior.load_full()
     }
 
     /// A copy of the replica. Components are shared, so this is cheap.
-    pub(crate) fn replica(&self) -> Replica {
+    pub(crate) fn replica(&self) -> Replica<K> {
         self.replica.lock().expect("no holder of this lock panics").clone()
     }
 
-    pub(crate) fn with<T>(&self, look: impl FnOnce(&Replica) -> T) -> T {
+    pub(crate) fn with<T>(&self, look: impl FnOnce(&Replica<K>) -> T) -> T {
         look(&self.replica.lock().expect("no holder of this lock panics"))
     }
 
@@ -123,7 +119,7 @@ impl Central {
         Told::Taken
     }
 
-    pub(crate) fn replace(&self, newer: Replica) {
+    pub(crate) fn replace(&self, newer: Replica<K>) {
         let mut replica = self.replica.lock().expect("no holder of this lock panics");
         if newer.position() > replica.position() {
             *replica = newer;
@@ -136,9 +132,9 @@ impl Central {
 /// Reads the journal until something happens that cannot be repaired by reading again.
 ///
 /// `told` says whether others tell this replica enough; then nothing is read.
-pub(crate) async fn follow(
+pub(crate) async fn follow<K: Kind>(
     job: &Job,
-    central: &Central,
+    central: &Central<K>,
     metrics: &Metrics,
     told: impl Fn() -> bool,
 ) -> ClusterError {
@@ -167,7 +163,7 @@ pub(crate) async fn follow(
 }
 
 /// Whether the journal is still the one that was read: it reaches at least as far, and the last message read stands in it.
-async fn check_same(job: &Job, central: &Central, end: Sequence) -> Result<(), ClusterError> {
+async fn check_same<K: Kind>(job: &Job, central: &Central<K>, end: Sequence) -> Result<(), ClusterError> {
     let (position, read) = *central.last_read.lock().expect("no holder of this lock panics");
     let replaced = |now: String| Err(ClusterError::Replaced { position, now });
     let reached = central.with(Replica::position);
@@ -184,9 +180,9 @@ async fn check_same(job: &Job, central: &Central, end: Sequence) -> Result<(), C
     }
 }
 
-async fn follow_once(
+async fn follow_once<K: Kind>(
     job: &Job,
-    central: &Central,
+    central: &Central<K>,
     metrics: &Metrics,
     told: &impl Fn() -> bool,
 ) -> Result<(), ClusterError> {
@@ -243,18 +239,18 @@ async fn follow_once(
 }
 
 /// A replica that goes on reading.
-pub struct Follower {
-    central: Arc<Central>,
+pub struct Follower<K: Kind> {
+    central: Arc<Central<K>>,
     reading: JoinHandle<ClusterError>,
 }
 
-impl std::fmt::Debug for Follower {
+impl<K: Kind> std::fmt::Debug for Follower<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Follower").finish_non_exhaustive()
     }
 }
 
-impl Follower {
+impl<K: Kind> Follower<K> {
     /// From the newest snapshot.
     pub async fn start(job: Job) -> Result<Self, ClusterError> {
         let central = Central::new(patiently(|| snapshots::load(&job)).await?);
@@ -264,7 +260,7 @@ impl Follower {
     }
 
     /// The replica after a while. Fails where reading again does not help.
-    pub async fn after(&mut self, time: Duration) -> Result<Replica, ClusterError> {
+    pub async fn after(&mut self, time: Duration) -> Result<Replica<K>, ClusterError> {
         match tokio::time::timeout(time, &mut self.reading).await {
             Err(_) => Ok(self.central.replica()),
             Ok(ended) => Err(ended.doing("reading the journal").unwrap_or_else(|error| error)),
@@ -272,14 +268,14 @@ impl Follower {
     }
 }
 
-impl Drop for Follower {
+impl<K: Kind> Drop for Follower<K> {
     fn drop(&mut self) {
         self.reading.abort();
     }
 }
 
 /// The replica at the end of the journal as it is now.
-pub async fn fetch_replica(job: &Job) -> Result<Replica, ClusterError> {
+pub async fn fetch_replica<K: Kind>(job: &Job) -> Result<Replica<K>, ClusterError> {
     let central = Central::new(patiently(|| snapshots::load(job)).await?);
     let end = patiently(|| last_sequence(&job.journal)).await?;
     let metrics = Metrics::default();
@@ -288,10 +284,4 @@ pub async fn fetch_replica(job: &Job) -> Result<Replica, ClusterError> {
         () = central.reaches(end) => {}
     }
     Ok(central.replica())
-}
-
-/// The current model of a job; `None` when it has not begun.
-pub async fn fetch(to: &ConnectTo, name: &JobName) -> Result<Option<Model>, ClusterError> {
-    let job = Job::open(to, name, Access::Open).await?;
-    Ok(fetch_replica(&job).await?.model())
 }

@@ -1,8 +1,10 @@
 //! Rows in messages: npy from `submit`, JSON lines or Arrow from anybody else; the first bytes tell which.
 
 use anabranch::batch::Batch;
-use anabranch::family::{AnyFamily, Family};
+use anabranch::family::DomainError;
 use anabranch_io::{Input, Limits, OnBadRow, ReadOptions, Schema, open};
+
+use crate::spec::JobSpec;
 
 /// Bytes that a message may come to once it is unpacked, and that its rows may take.
 const UNPACKED_BYTES: u64 = 64 << 20;
@@ -52,11 +54,20 @@ fn encode_json(batch: &Batch, schema: &Schema) -> Vec<u8> {
     lines
 }
 
-/// The rows of a message, as the columns of the model, or why there are none. Rows outside the family's domain are bad rows.
+/// The rows of a message, as the columns of the model, or why there are none. Rows that do not pass are bad rows.
 pub fn decode_rows(
     message: &[u8],
     schema: &Schema,
-    family: &AnyFamily,
+    check: impl Fn(&[f64]) -> Result<(), DomainError>,
+    spec: &JobSpec,
+) -> Result<Batch, String> {
+    read_rows(message, schema, check, spec.on_bad_row, message_limits(spec.batch_size))
+}
+
+fn read_rows(
+    message: &[u8],
+    schema: &Schema,
+    check: impl Fn(&[f64]) -> Result<(), DomainError>,
     on_bad_row: OnBadRow,
     limits: Limits,
 ) -> Result<Batch, String> {
@@ -70,7 +81,7 @@ pub fn decode_rows(
     let mut values: Vec<f64> = Vec::new();
     while let Some(batch) = source.next_batch(1 << 16).map_err(|error| error.to_string())? {
         for row in batch.rows() {
-            match family.check(row) {
+            match check(row) {
                 Ok(()) => values.extend_from_slice(row),
                 Err(_) if on_bad_row == OnBadRow::Skip => {}
                 Err(fault) => {
@@ -85,10 +96,20 @@ pub fn decode_rows(
 
 #[cfg(test)]
 mod tests {
-    use anabranch::family::{Bernoulli, Categorical, Diagonal};
+    use anabranch::family::{AnyFamily, Bernoulli, Categorical, Diagonal, Family};
     use anabranch_io::Column;
 
     use super::*;
+
+    fn decode_rows(
+        message: &[u8],
+        schema: &Schema,
+        family: &AnyFamily,
+        on_bad_row: OnBadRow,
+        limits: Limits,
+    ) -> Result<Batch, String> {
+        read_rows(message, schema, |row| family.check(row), on_bad_row, limits)
+    }
 
     const LIMITS: Limits = Limits { bytes: 1 << 20, rows: 1000 };
 

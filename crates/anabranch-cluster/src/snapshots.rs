@@ -12,6 +12,7 @@ use tokio::io::AsyncReadExt;
 
 use crate::error::{ClusterError, Doing, fault};
 use crate::job::Job;
+use crate::kind::Kind;
 use crate::protocol::{Replica, Sequence};
 
 /// How much room the journal has.
@@ -58,7 +59,7 @@ pub(crate) async fn newest(job: &Job) -> Result<Sequence, ClusterError> {
 }
 
 /// The newest replica that can be loaded, or an empty one.
-pub(crate) async fn load(job: &Job) -> Result<Replica, ClusterError> {
+pub(crate) async fn load<K: Kind>(job: &Job) -> Result<Replica<K>, ClusterError> {
     for Stored { position, .. } in stored(&job.snapshots).await? {
         match load_one(&job.snapshots, position, &AtomicU64::new(0)).await {
             Ok(replica) => return Ok(replica),
@@ -71,11 +72,11 @@ pub(crate) async fn load(job: &Job) -> Result<Replica, ClusterError> {
 }
 
 /// One snapshot; its bytes are added to `read`.
-pub(crate) async fn load_one(
+pub(crate) async fn load_one<K: Kind>(
     store: &ObjectStore,
     position: Sequence,
     read: &AtomicU64,
-) -> Result<Replica, ClusterError> {
+) -> Result<Replica<K>, ClusterError> {
     let mut object = store.get(object_name(position)).await.doing("fetching a snapshot")?;
     let mut bytes = Vec::new();
     object.read_to_end(&mut bytes).await.doing("fetching a snapshot")?;
@@ -85,7 +86,11 @@ pub(crate) async fn load_one(
 }
 
 /// Stores a replica, confirms it, trims the journal and removes what is no longer needed. Returns its position.
-pub(crate) async fn store(job: &Job, replica: Replica, room: Room) -> Result<Sequence, ClusterError> {
+pub(crate) async fn store<K: Kind>(
+    job: &Job,
+    replica: Replica<K>,
+    room: Room,
+) -> Result<Sequence, ClusterError> {
     let position = replica.position();
     let bytes =
         tokio::task::spawn_blocking(move || replica.to_snapshot()).await.doing("making a snapshot")?;
@@ -97,7 +102,7 @@ pub(crate) async fn store(job: &Job, replica: Replica, room: Room) -> Result<Seq
         ..ObjectMetadata::default()
     };
     job.snapshots.put(meta, &mut bytes.as_slice()).await.doing("storing a snapshot")?;
-    if let Err(error) = load_one(&job.snapshots, position, &AtomicU64::new(0)).await {
+    if let Err(error) = load_one::<K>(&job.snapshots, position, &AtomicU64::new(0)).await {
         let _ = job.snapshots.delete(&name).await;
         return Err(error);
     }

@@ -1,12 +1,18 @@
 //! What a job is: decided once, by whoever creates it, and the same for every worker.
 
 use anabranch::infer::PriorChoice;
-use anabranch::process::{Bound, Parameter};
+use anabranch::process::{Beta, Bound, Hierarchical, Parameter};
 use anabranch_io::OnBadRow;
 use anabranch_io::journal::{ENTRY_VERSION, SUMS_SINCE};
+use anabranch_io::model::TextProvenance;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::error::ClusterError;
+
+/// The newest format of jobs that this program knows: the first one that has other models than mixtures. Those keep the
+/// format of their entries, which older programs know too.
+const NEWEST: u16 = ENTRY_VERSION as u16 + 1;
 
 /// The settings of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,6 +56,75 @@ pub struct JobSpec {
     pub queue_bytes: u64,
     /// Bytes of the journal.
     pub journal_bytes: u64,
+    /// What is learned.
+    #[serde(default, skip_serializing_if = "ModelSpec::is_mixture")]
+    pub model: ModelSpec,
+    /// Checksum of what belongs to the settings and is too long for them.
+    #[serde(rename = "vocabulary", default, skip_serializing_if = "Option::is_none")]
+    pub attached: Option<u32>,
+}
+
+/// What is learned, with the settings that belong to it alone.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelSpec {
+    /// A mixture.
+    #[default]
+    Mixture,
+    /// Topics of documents.
+    Topics(Box<TopicSpec>),
+    /// Features that add up.
+    Features(FeatureSpec),
+}
+
+/// Settings of topics.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TopicSpec {
+    /// Concentrations.
+    pub process: Hierarchical,
+    /// Pseudo-count of a word, where it is not learned.
+    pub eta: Option<f64>,
+    /// Where the words come from.
+    pub words: WordSpec,
+    /// How text becomes words.
+    pub text: TextProvenance,
+}
+
+/// Where the vocabulary comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WordSpec {
+    /// The first documents: whoever makes the first model finds it there.
+    Found,
+    /// So many words without names.
+    Numbered(u64),
+    /// It is attached to the settings, one word a line.
+    Attached,
+}
+
+/// Settings of features.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FeatureSpec {
+    /// How many features a row has.
+    pub process: Beta,
+    /// Variance of the noise and of the features, where they are not learned.
+    pub variances: Option<(f64, f64)>,
+}
+
+impl ModelSpec {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Mixture => "mixture",
+            Self::Topics(_) => "topics",
+            Self::Features(_) => "features",
+        }
+    }
+
+    fn is_mixture(&self) -> bool {
+        *self == Self::Mixture
+    }
 }
 
 /// Prior flags as they were typed.
@@ -96,20 +171,28 @@ impl Default for JobSpec {
             replicas: 1,
             queue_bytes: 256 << 20,
             journal_bytes: 1 << 30,
+            model: ModelSpec::Mixture,
+            attached: None,
         }
     }
 }
 
 impl JobSpec {
+    /// The same for another model, which older programs stay away from.
+    pub fn of(self, model: ModelSpec) -> Self {
+        let entry_format = if model.is_mixture() { ENTRY_VERSION.into() } else { NEWEST };
+        Self { model, entry_format, ..self }
+    }
+
     /// Reads the settings of a job that somebody created, maybe with a newer program.
     pub(crate) fn from_json(bytes: &[u8]) -> Result<Self, ClusterError> {
-        let value: serde_json::Value = serde_json::from_slice(bytes)
+        let value: Value = serde_json::from_slice(bytes)
             .map_err(|error| ClusterError::Damaged(format!("the job's settings: {error}")))?;
         // The version first: a newer program may have settings that we cannot read.
-        let format = value.get("entry_format").and_then(serde_json::Value::as_u64).unwrap_or(0);
-        if format > u64::from(ENTRY_VERSION) {
+        let format = value.get("entry_format").and_then(Value::as_u64).unwrap_or(0);
+        if format > u64::from(NEWEST) {
             return Err(ClusterError::Newer(format!(
-                "the job's journal is in entry format {format}, this program knows up to {ENTRY_VERSION}"
+                "the job's journal is in entry format {format}, this program knows up to {NEWEST}"
             )));
         }
         serde_json::from_value(value)
@@ -127,13 +210,29 @@ impl JobSpec {
 
     /// The first setting in which two jobs differ, as name, value here, value there.
     pub(crate) fn difference(&self, other: &Self) -> Option<(String, String, String)> {
-        let (a, b) = (serde_json::to_value(self).ok()?, serde_json::to_value(other).ok()?);
-        let (a, b) = (a.as_object()?, b.as_object()?);
+        let (mine, theirs) = (self.model.name(), other.model.name());
+        if mine != theirs {
+            return Some(("model".into(), mine.into(), theirs.into()));
+        }
+        let (a, b) = (self.settings(), other.settings());
+        let shown = |value: Option<&Value>| value.map_or_else(|| "none".to_owned(), Value::to_string);
         // A job keeps the format that it was created with, and newer programs write in it.
-        a.iter().filter(|(name, _)| *name != "entry_format").find_map(|(name, mine)| {
-            let theirs = b.get(name)?;
-            (mine != theirs).then(|| (name.clone(), mine.to_string(), theirs.to_string()))
+        a.keys().chain(b.keys()).filter(|name| *name != "entry_format").find_map(|name| {
+            let (mine, theirs) = (a.get(name), b.get(name));
+            (mine != theirs).then(|| (name.clone(), shown(mine), shown(theirs)))
         })
+    }
+
+    /// All settings by name, those that belong to the model among them.
+    fn settings(&self) -> Map<String, Value> {
+        let of = |value| match value {
+            Value::Object(settings) => settings,
+            _ => Map::new(),
+        };
+        let mut all = of(serde_json::to_value(self).unwrap_or_default());
+        let own = all.remove("model").and_then(|model| model.get(self.model.name()).cloned());
+        all.extend(of(own.unwrap_or_default()));
+        all
     }
 }
 
@@ -145,8 +244,8 @@ mod tests {
     fn settings_survive_and_a_newer_format_is_refused_before_anything_else_is_read() {
         let spec = JobSpec::default();
         assert_eq!(JobSpec::from_json(&spec.to_json()).unwrap(), spec);
-        let error = JobSpec::from_json(br#"{"entry_format": 4, "something": "new"}"#).unwrap_err();
-        assert_eq!(error.to_string(), "the job's journal is in entry format 4, this program knows up to 3");
+        let error = JobSpec::from_json(br#"{"entry_format": 5, "something": "new"}"#).unwrap_err();
+        assert_eq!(error.to_string(), "the job's journal is in entry format 5, this program knows up to 4");
     }
 
     #[test]
@@ -155,5 +254,16 @@ mod tests {
         assert_eq!(a.difference(&b), Some(("alpha".into(), "5.0".into(), "2.0".into())));
         assert_eq!(a.difference(&a), None);
         assert_eq!(a.difference(&JobSpec { entry_format: 2, ..JobSpec::default() }), None);
+        let features = |noise: f64| {
+            let process = Beta::new(5.0, 1.0, Bound::Paper).unwrap();
+            JobSpec::default().of(ModelSpec::Features(FeatureSpec { process, variances: Some((noise, 1.0)) }))
+        };
+        assert_eq!(a.difference(&features(1.0)), Some(("model".into(), "mixture".into(), "features".into())));
+        let (one, two) = ("[1.0,1.0]".into(), "[2.0,1.0]".into());
+        assert_eq!(features(1.0).difference(&features(2.0)), Some(("variances".into(), one, two)));
+        assert_eq!(JobSpec::from_json(&features(1.0).to_json()).unwrap(), features(1.0));
+        // What only one of them says is a difference too.
+        let attached = JobSpec { attached: Some(7), ..JobSpec::default() };
+        assert_eq!(a.difference(&attached), Some(("vocabulary".into(), "none".into(), "7".into())));
     }
 }

@@ -12,6 +12,7 @@ use async_nats::Subscriber;
 use futures_util::StreamExt;
 
 use crate::job::Job;
+use crate::kind::Kind;
 use crate::metrics::{Metrics, Spent, add};
 use crate::protocol::{Parts, Replica, Sequence, State, Told, split};
 use crate::reader::Central;
@@ -32,32 +33,38 @@ const STORED: u8 = b'S';
 
 /// Who tells, as long as he holds the lease.
 #[derive(Default)]
-pub(crate) struct Teller {
-    published: Option<Replica>,
+pub(crate) struct Teller<K: Kind> {
+    published: Option<Replica<K>>,
     count: u64,
     last: Option<(Instant, Duration)>,
 }
 
-impl Teller {
+impl<K: Kind> Teller<K> {
     /// Somebody else holds the lease.
     pub(crate) fn resign(&mut self) {
         *self = Self::default();
     }
 
     /// Whether it is time to tell of this replica.
-    fn is_due(&self, replica: &Replica) -> bool {
+    fn is_due(&self, replica: &Replica<K>) -> bool {
         let Some(((last, cost), before)) = self.last.zip(self.published.as_ref()) else { return true };
         let since = last.elapsed();
         if replica.position() == before.position() || since < SOONEST.max(REST * cost) {
             return false;
         }
-        let mass = |replica: &Replica| replica.posterior().map_or(0.0, |posterior| posterior.mass());
+        let mass = |replica: &Replica<K>| replica.posterior().map_or(0.0, |posterior| posterior.mass());
         let now = mass(replica);
         since >= LATEST || now - mass(before) >= 0.5 * in_flight(now)
     }
 
     /// Tells what has changed since the last time, if it is time.
-    pub(crate) async fn tell_if_due(&mut self, job: &Job, central: &Central, pace: u64, metrics: &Metrics) {
+    pub(crate) async fn tell_if_due(
+        &mut self,
+        job: &Job,
+        central: &Central<K>,
+        pace: u64,
+        metrics: &Metrics,
+    ) {
         let replica = central.replica();
         if replica.posterior().is_none() || !self.is_due(&replica) {
             return;
@@ -68,7 +75,7 @@ impl Teller {
         let now = replica.clone();
         let made = tokio::task::spawn_blocking(move || {
             let started = Instant::now();
-            let bytes = now.state_since(earlier.as_ref(), pace).map(|state| state.to_bytes());
+            let bytes = now.state_since(earlier.as_ref(), pace).map(|state| state.to_bytes::<K>());
             (bytes, started.elapsed())
         });
         let Ok((Some(bytes), mut cost)) = made.await else { return };
@@ -126,10 +133,10 @@ impl Hearsay {
 /// Takes states for as long as the worker runs.
 ///
 /// Who `tells` himself hears what he said.
-pub(crate) async fn listen(
+pub(crate) async fn listen<K: Kind>(
     mut states: Subscriber,
     job: Job,
-    central: Arc<Central>,
+    central: Arc<Central<K>>,
     metrics: Arc<Metrics>,
     tells: impl Fn() -> bool,
 ) {
@@ -161,10 +168,10 @@ pub(crate) async fn listen(
     }
 }
 
-async fn take(central: &Arc<Central>, metrics: &Metrics, bytes: Vec<u8>) -> (Told, Sequence) {
+async fn take<K: Kind>(central: &Arc<Central<K>>, metrics: &Metrics, bytes: Vec<u8>) -> (Told, Sequence) {
     let central = Arc::clone(central);
     let size = bytes.len() as u64;
-    let taken = tokio::task::spawn_blocking(move || match State::from_bytes(&bytes) {
+    let taken = tokio::task::spawn_blocking(move || match State::from_bytes::<K>(&bytes) {
         Some(state) => {
             let told = central.take(&state);
             if told == Told::Taken {
@@ -178,7 +185,7 @@ async fn take(central: &Arc<Central>, metrics: &Metrics, bytes: Vec<u8>) -> (Tol
     taken.await.unwrap_or((Told::Unfit, 0))
 }
 
-async fn take_stored(job: &Job, central: &Central, metrics: &Metrics, position: u64) -> Told {
+async fn take_stored<K: Kind>(job: &Job, central: &Central<K>, metrics: &Metrics, position: u64) -> Told {
     if central.with(Replica::position) >= position {
         return Told::Old;
     }

@@ -6,7 +6,9 @@ use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{ClusterError, Doing};
+use crate::for_kind;
 use crate::job::Job;
+use crate::kind::Kind;
 use crate::names::count_of_source;
 use crate::operate::is_paused;
 use crate::patience::patiently;
@@ -62,7 +64,9 @@ pub struct Status {
     pub finished: bool,
     /// True when workers take no minibatches.
     pub paused: bool,
-    /// Rows in the posterior.
+    /// Rows or documents in the posterior.
+    pub rows: u64,
+    /// Their weight: rows, or the words of the documents.
     pub mass: f64,
     pub components: u64,
     /// Entries that were void because components had appeared.
@@ -84,18 +88,17 @@ pub struct Status {
 
 /// Looks at everything. Reads the journal behind the newest snapshot.
 pub async fn status(job: &Job) -> Result<Status, ClusterError> {
-    patiently(|| look(job)).await
+    for_kind!(job.spec, K => patiently(|| look::<K>(job)).await)
 }
 
-async fn look(job: &Job) -> Result<Status, ClusterError> {
+async fn look<K: Kind>(job: &Job) -> Result<Status, ClusterError> {
     let doing = "asking how the job stands";
-    let replica = fetch_replica(job).await?;
+    let replica = fetch_replica::<K>(job).await?;
     let queue = job.batches.get_info().await.doing(doing)?.state;
     let held = job.queue().await?.get_info().await.doing(doing)?.num_ack_pending as u64;
     let journal = job.journal.get_info().await.doing(doing)?.state;
     let snapshot = snapshots::newest(job).await?;
-    let model = replica.model();
-    let absorbed = model.as_ref().map(|model| model.fold.absorbed().runs().to_vec()).unwrap_or_default();
+    let absorbed = replica.fold().map(|fold| fold.absorbed().runs().to_vec()).unwrap_or_default();
     let sources = sources(job).await?.into_iter().map(|(number, source)| SourceStatus {
         absorbed: count_of_source(&absorbed, number),
         set_aside: count_of_source(replica.aside().runs(), number),
@@ -114,6 +117,7 @@ async fn look(job: &Job) -> Result<Status, ClusterError> {
         set_aside: replica.aside().len(),
         finished: replica.is_finished(),
         paused: is_paused(job).await?,
+        rows: replica.rows(),
         mass: replica.posterior().map_or(0.0, |posterior| posterior.mass()),
         components: replica.posterior().map_or(0, |posterior| posterior.components().len() as u64),
         conflicts: replica.tally().superseded,

@@ -58,6 +58,15 @@ impl Digest {
         }
     }
 
+    /// One more line of text.
+    pub fn add_line(&mut self, line: &[u8]) {
+        for piece in line.chunks(8) {
+            let mut word = [0; 8];
+            word[..piece.len()].copy_from_slice(piece);
+            self.add(&[f64::from_bits(u64::from_le_bytes(word))]);
+        }
+    }
+
     /// Of all rows so far.
     pub fn value(self) -> u64 {
         self.0

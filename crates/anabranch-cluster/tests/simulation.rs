@@ -15,13 +15,16 @@ use anabranch::infer::Increment;
 use anabranch::posterior::{Evidence, Posterior, Told as Densities};
 use anabranch::process::{AnyProcess, Bound, LabelStatistics};
 use anabranch_cluster::protocol::{
-    Append, Applied, Author, Event, Expectation, Record, Replica, ReplicaFault, State, Step, Sum, Told,
-    VoidReason, split,
+    Append, Applied, Author, Event, Expectation, ReplicaFault, State, Step, Sum, Told, VoidReason, split,
 };
+use anabranch_cluster::{Count, Mixture, protocol};
 use anabranch_io::model::{Model, Provenance};
 use anabranch_io::{Column, Schema};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+
+type Record = protocol::Record<Mixture>;
+type Replica = protocol::Replica<Mixture>;
 
 const SEEDS: u64 = 4000;
 const BATCHES: u64 = 14;
@@ -364,14 +367,14 @@ impl World {
         first: Minibatch,
         posterior: &Posterior<AnyFamily, AnyProcess>,
     ) -> (Sum, Vec<Minibatch>) {
-        let mut sum = Sum::of(first.id, self.learn(first, posterior));
+        let mut sum = Sum::of(first.id, Count::default(), self.learn(first, posterior));
         let mut batches = vec![first];
         let most = if self.rng.random_bool(0.5) { 1 } else { self.rng.random_range(2..5) };
         while batches.len() < most && !self.queue.is_empty() {
             let ix = self.rng.random_range(0..self.queue.len());
             let batch = self.queue[ix];
             let increment = self.learn(batch, posterior);
-            match sum.add(Sum::of(batch.id, increment)) {
+            match sum.add(Sum::of(batch.id, Count::default(), increment)) {
                 Ok(()) => {
                     self.out.push(self.queue.swap_remove(ix));
                     batches.push(batch);
@@ -455,7 +458,7 @@ impl World {
         let Some(state) = replica.state_since(earlier.as_ref().map(|(_, _, replica)| replica), 0) else {
             return;
         };
-        let state = State::from_bytes(&state.to_bytes()).expect("it is whole");
+        let state = State::from_bytes::<Mixture>(&state.to_bytes::<Mixture>()).expect("it is whole");
         self.told = Some((worker, life, replica));
         for other in 0..WORKERS {
             if self.workers[other].paused || self.rng.random_bool(0.4) {
@@ -761,7 +764,7 @@ fn numbers_that_no_rows_have_are_void() {
         assert_eq!(replica.read(at, Append::Plain, &record(absorb)), Ok(Applied::Void(VoidReason::Improper)));
     }
     assert_eq!(replica.read(6, Append::Plain, &record(good())), Ok(Applied::Absorbed(BatchId(1), 0)));
-    let provenance = Arc::clone(replica.provenance().unwrap());
+    let provenance = Arc::clone(replica.about().unwrap());
     assert_eq!(provenance.batch_size, 1);
 }
 
@@ -795,7 +798,7 @@ fn a_state_brings_a_replica_where_the_journal_would_and_a_wrong_one_nowhere() {
         next.read(position, Append::Plain, &split(&record.to_bytes(), position, 1 << 20)[0]).unwrap();
         at.push(next);
     }
-    let through = |state: State| State::from_bytes(&state.to_bytes()).unwrap();
+    let through = |state: State| State::from_bytes::<Mixture>(&state.to_bytes::<Mixture>()).unwrap();
     for from in [None, Some(1), Some(2), Some(3), Some(4)] {
         let state = through(at[5].state_since(from.map(|from: usize| &at[from]), 7).unwrap());
         assert_eq!((state.to(), state.pace), (5, 7));
@@ -821,9 +824,9 @@ fn a_state_brings_a_replica_where_the_journal_would_and_a_wrong_one_nowhere() {
     let mut state = through(other.state_since(Some(&at[1]), 0).unwrap());
     assert_eq!(at[1].clone().take(&state), Told::Taken);
     let before = at[1].clone();
-    let mut bytes = state.to_bytes();
+    let mut bytes = state.to_bytes::<Mixture>();
     *bytes.last_mut().unwrap() ^= 1;
-    assert!(State::from_bytes(&bytes).is_none());
+    assert!(State::from_bytes::<Mixture>(&bytes).is_none());
     state = through(at[5].state_since(Some(&at[4]), 0).unwrap());
     let mut behind = at[1].clone();
     assert_eq!(behind.take(&state), Told::Missed);

@@ -4,10 +4,8 @@
 //! in the model file. Numbers are as they were sent: whether they can be true is for the posterior to say.
 
 use anabranch::central::{Absorb, BatchId, Entry, Part};
-use anabranch::family::AnyFamily;
 use anabranch::identify::ComponentId;
 use anabranch::posterior::{Densities, Evidence};
-use anabranch::process::AnyProcess;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -23,9 +21,6 @@ pub const SUMS_SINCE: u8 = 3;
 const ENTRY: Seal = Seal { letters: *b"ANBJ", version: ENTRY_VERSION };
 /// Everything but sums, which programs of the version before read too.
 const OLDER: Seal = Seal { version: SUMS_SINCE - 1, ..ENTRY };
-
-/// An entry of the journal of a mixture.
-pub type MixtureEntry = Entry<AnyFamily, AnyProcess>;
 
 /// Why bytes are not an entry.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -75,23 +70,27 @@ enum Received {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Prior {
-    family: AnyFamily,
-    process: AnyProcess,
+struct Prior<F, P> {
+    family: F,
+    process: P,
 }
 
 /// The bytes of an entry.
 ///
 /// ```
 /// use anabranch::central::Entry;
+/// use anabranch::family::Topic;
 /// use anabranch::identify::ComponentId;
+/// use anabranch::process::Hierarchical;
 /// use anabranch_io::journal::{decode_entry, encode_entry};
-/// let bytes = encode_entry(&Entry::Retire { id: ComponentId(7), into: ComponentId(3) })?;
-/// assert!(matches!(decode_entry(&bytes)?, Entry::Retire { id: ComponentId(7), into: ComponentId(3) }));
-/// assert!(decode_entry(&bytes[1..]).is_err());
+/// let entry: Entry<Topic, Hierarchical> = Entry::Retire { id: ComponentId(7), into: ComponentId(3) };
+/// let bytes = encode_entry(&entry)?;
+/// let again = decode_entry::<Topic, Hierarchical>(&bytes)?;
+/// assert!(matches!(again, Entry::Retire { id: ComponentId(7), into: ComponentId(3) }));
+/// assert!(decode_entry::<Topic, Hierarchical>(&bytes[1..]).is_err());
 /// # Ok::<(), anabranch_io::journal::EntryFault>(())
 /// ```
-pub fn encode_entry(entry: &MixtureEntry) -> Result<Vec<u8>, EntryFault> {
+pub fn encode_entry<F: Serialize, P: Serialize>(entry: &Entry<F, P>) -> Result<Vec<u8>, EntryFault> {
     if let Entry::Sum { also, absorb } = entry {
         let densities = absorb.familiarity.as_ref().map(|told| &told.densities);
         return Ok(ENTRY.close(&Sent::Sum(also, absorb, densities)));
@@ -103,7 +102,7 @@ pub fn encode_entry(entry: &MixtureEntry) -> Result<Vec<u8>, EntryFault> {
         },
         Entry::Retire { id, into } => Sent::Retire { id: *id, into: *into },
         Entry::Prior { family, process } => {
-            let prior = Prior { family: family.clone(), process: *process };
+            let prior = Prior { family, process };
             Sent::Prior(serde_json::to_string(&prior).map_err(|_| EntryFault::NotSendable)?)
         }
         Entry::SetAside => Sent::SetAside,
@@ -115,7 +114,9 @@ pub fn encode_entry(entry: &MixtureEntry) -> Result<Vec<u8>, EntryFault> {
 }
 
 /// An entry from bytes that may be anything.
-pub fn decode_entry(bytes: &[u8]) -> Result<MixtureEntry, EntryFault> {
+pub fn decode_entry<F: DeserializeOwned, P: DeserializeOwned>(
+    bytes: &[u8],
+) -> Result<Entry<F, P>, EntryFault> {
     let received = ENTRY.open(bytes).map_err(|fault| match fault {
         SealFault::Foreign => EntryFault::NotAnEntry,
         SealFault::Newer(version) => EntryFault::Newer(version),
@@ -161,13 +162,23 @@ fn told(mut absorb: Absorb, densities: Option<Densities>) -> Absorb {
 
 #[cfg(test)]
 mod tests {
-    use anabranch::family::Bernoulli;
+    use anabranch::family::{AnyFamily, Bernoulli};
     use anabranch::identify::Target;
     use anabranch::posterior::Told;
-    use anabranch::process::{Bound, LabelStatistics, Parameter};
+    use anabranch::process::{AnyProcess, Bound, LabelStatistics, Parameter};
     use proptest::prelude::*;
 
     use super::*;
+
+    type MixtureEntry = Entry<AnyFamily, AnyProcess>;
+
+    fn encode_entry(entry: &MixtureEntry) -> Result<Vec<u8>, EntryFault> {
+        super::encode_entry(entry)
+    }
+
+    fn decode_entry(bytes: &[u8]) -> Result<MixtureEntry, EntryFault> {
+        super::decode_entry(bytes)
+    }
 
     fn evidence(features: usize) -> impl Strategy<Value = Evidence> {
         let numbers = proptest::collection::vec(proptest::num::f64::NORMAL, features + 3);

@@ -178,6 +178,11 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Those of so many inputs together.
+    pub fn times(self, n: u64) -> Self {
+        Self { bytes: self.bytes.saturating_mul(n), rows: self.rows.saturating_mul(n) }
+    }
+
     /// Rows of so many columns.
     pub(crate) fn rows_of(self, dimensions: usize) -> u64 {
         self.rows.min(self.bytes / (size_of::<f64>() * dimensions.max(1)) as u64)

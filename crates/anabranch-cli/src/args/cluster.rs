@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::engine::BoundKind;
 use super::input::ReadArgs;
-use super::model::{ModelKind, PriorArgs, concentration, discount};
+use super::model::{ModelKind, PriorArgs, TopicArgs, concentration, discount};
 
 /// What the server wants to see.
 #[derive(Args, Clone, Debug, Default)]
@@ -87,9 +87,18 @@ pub struct SubmitArgs {
     /// Prior.
     #[command(flatten)]
     pub prior: PriorArgs,
-    /// Which nonparametric model: dp or py
+    /// Nonparametric model
     #[arg(long, value_name = "MODEL", default_value = "dp")]
     pub model: ModelKind,
+    /// Topics.
+    #[command(flatten)]
+    pub topics: TopicArgs,
+    /// bp: standard deviation of the noise, in the units of the data; learned with --feature-scale unless both are given
+    #[arg(long, allow_hyphen_values = true, value_name = "SD")]
+    pub noise: Option<f64>,
+    /// bp: standard deviation of the cells of a feature
+    #[arg(long, allow_hyphen_values = true, value_name = "SD")]
+    pub feature_scale: Option<f64>,
     /// Concentration of the process: larger expects more components; `auto` learns it from the stream
     #[arg(long, allow_hyphen_values = true, value_name = "ALPHA", default_value = "5", value_parser = concentration)]
     pub alpha: Parameter,
@@ -106,7 +115,7 @@ pub struct SubmitArgs {
     /// Components that a minibatch may open
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub max_new: u32,
-    /// Rows that one worker fits alone before the others start [default: 20000]
+    /// Rows that one worker fits alone before the others start [default: 20000; 2000 with --model hdp or bp]
     #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
     pub bootstrap: Option<u32>,
     /// Seed of everything random

@@ -8,31 +8,49 @@ use anabranch::batch::Batch;
 use anabranch::central::Section;
 use anabranch::posterior::Predictor;
 use anabranch::process::AnyProcess;
-use anabranch_cluster::{Access, Job, JobName, JobSpec, WorkerConfig, fetch_replica, finish, status, work};
-use anabranch_io::{OnBadRow, Source};
+use anabranch_cluster::{
+    Access, Features, Job, JobName, JobSpec, Kind, MemoryOf, Mixture, Report, Topics, WorkerConfig,
+    fetch_replica, finish, status, work,
+};
+use anabranch_io::{Schema, Source};
 
-use super::founder::FirstModel;
-use super::submit::{bootstrap_rows, publish, source_name};
+use super::documents::{self, Lines};
+use super::founder::Known;
+use super::submit::{Published, bootstrap_rows, feature_spec, publish, source_name};
 use super::{connect_to, prior_spec, runtime, say};
 use crate::args::FitArgs;
 use crate::failure::{Failure, Tried};
 use crate::fit::{Finished, Trace};
-use crate::reading::{self, DomainFilter, Minibatches};
+use crate::reading::{DomainFilter, Minibatches, on_bad_row};
 use crate::resources::Stopwatch;
 use crate::stop;
+use crate::topics;
 
 /// How often we look whether everything is in.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// Runs the fit on a cluster.
-pub fn run(
+/// What a job came to.
+pub struct Learned<K: Kind> {
+    /// The model.
+    pub model: K::Model,
+    /// The data that it remembers.
+    pub memory: MemoryOf<K>,
+    /// What the worker of this process did.
+    report: Report,
+    /// How long it took.
+    pub seconds: f64,
+    /// The same of all processors.
+    pub cpu_seconds: f64,
+}
+
+/// Publishes, works and fetches the model.
+fn learn<K: Known>(
     args: &FitArgs,
     url: &str,
-    source: Box<dyn Source>,
-    filter: DomainFilter,
-    process: &AnyProcess,
-    test: Option<&Batch>,
-) -> Result<Finished, Failure> {
+    spec: JobSpec,
+    attached: Vec<u8>,
+    stream: impl Published,
+) -> Result<Learned<K>, Failure> {
     stop::listen();
     let watch = Stopwatch::start();
     let to = connect_to(Some(url), &args.login, "fit")?;
@@ -43,19 +61,16 @@ pub fn run(
         .unwrap_or(own)
         .parse::<JobName>()
         .map_err(|error| Failure::from(error).naming("--job"))?;
-    let on_bad_row = reading::options(&args.read)?.on_bad_row;
-    let spec = job_spec(args, process, source.as_ref(), on_bad_row);
-    let stream = Minibatches::new(source, filter, args.engine.batch_size as usize, None);
     let source_name = source_name(&args.inputs);
     let quiet = args.output.quiet;
-    let (model, report) = runtime()?.block_on(async {
-        let job = Job::open(&to, &name, Access::Create(Box::new(spec))).await?;
+    let (replica, report) = runtime()?.block_on(async {
+        let job = Job::open(&to, &name, Access::Create(Box::new(spec), attached)).await?;
         let done = Arc::new(AtomicBool::new(false));
         let (threads, _) = args.engine.parallelism();
         let seen = Arc::clone(&done);
         let config = WorkerConfig {
             threads,
-            founder: Arc::new(FirstModel::new(job.spec(), threads)?),
+            founder: K::founder(&job, threads).await?,
             listen: None,
             token: None,
             health: None,
@@ -78,18 +93,41 @@ pub fn run(
             .await
             .map_err(|error| Failure::Internal { message: format!("the worker ended: {error}") })??;
         published?;
-        let mut replica = fetch_replica(&job).await?;
+        let mut replica = fetch_replica::<K>(&job).await?;
         finish(&mut replica, job.spec());
         if args.job.is_none() && !stop::asked() {
             job.delete().await?;
         }
-        let model = replica.model().ok_or_else(|| Failure::input("stopped before the first model"))?;
-        Ok::<_, Failure>((model, report))
+        Ok::<_, Failure>((replica, report))
     })?;
-    let mut model = model;
+    let model = replica.model().ok_or_else(|| Failure::input("stopped before the first model"))?;
+    let memory = replica.memory().clone();
+    let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
+    Ok(Learned { model: K::kept(model, &memory), memory, report, seconds, cpu_seconds })
+}
+
+/// Fits a mixture on a cluster.
+pub fn run(
+    args: &FitArgs,
+    url: &str,
+    source: Box<dyn Source>,
+    filter: DomainFilter,
+    process: &AnyProcess,
+    test: Option<&Batch>,
+) -> Result<Finished, Failure> {
+    let spec = JobSpec {
+        family: args.family.clone(),
+        prior: prior_spec(&args.prior),
+        alpha: process.concentration(),
+        discount: process.discount(),
+        bound: process.bound_kind(),
+        ..job_spec(args, named(source.schema()))
+    };
+    let stream = Minibatches::new(source, filter, args.engine.batch_size as usize, None);
+    let learned = learn::<Mixture>(args, url, spec, Vec::new(), stream)?;
+    let Learned { mut model, report, seconds, cpu_seconds, .. } = learned;
     model.provenance.matchings = report.matchings;
     model.provenance.conflicts = model.provenance.conflicts.max(report.conflicts);
-    let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
     let mut tried = Tried::default();
     if let Some(path) = &args.output.out {
         tried.note(model.save(path));
@@ -115,6 +153,31 @@ pub fn run(
     })
 }
 
+/// Fits features on a cluster.
+pub fn run_features(args: &FitArgs, url: &str, stream: Minibatches) -> Result<Learned<Features>, Failure> {
+    let model = feature_spec(&args.features, args.engine.alpha, args.engine.bound)?;
+    let mut learned =
+        learn::<Features>(args, url, job_spec(args, named(stream.schema())).of(model), Vec::new(), stream)?;
+    learned.model.provenance.matchings = learned.report.matchings;
+    Ok(learned)
+}
+
+/// Fits topics on a cluster.
+pub fn run_topics(args: &FitArgs, url: &str) -> Result<Learned<Topics>, Failure> {
+    let process = topics::process(&args.topics, args.engine.bound)?;
+    let (bags, spec, attached) =
+        documents::open(&args.inputs, &args.read, &args.topics, process, job_spec(args, None))?;
+    let bags = bags.ok_or_else(|| Failure::input("there are no inputs"))?;
+    let lines = Lines::new(bags, args.engine.batch_size);
+    let mut learned = learn::<Topics>(args, url, spec, attached, lines)?;
+    learned.model.provenance.matchings = learned.report.matchings;
+    Ok(learned)
+}
+
+fn named(schema: &Schema) -> Option<Vec<String>> {
+    schema.named.then(|| schema.names().map(str::to_owned).collect())
+}
+
 /// True when every minibatch of the source is in the posterior or set aside and, where nothing else is to come, a worker has
 /// finished the model.
 async fn is_settled(job: &Job, source: &str) -> Result<bool, Failure> {
@@ -133,20 +196,14 @@ fn watch_nanos() -> u128 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |now| now.as_nanos())
 }
 
-fn job_spec(args: &FitArgs, process: &AnyProcess, source: &dyn Source, on_bad_row: OnBadRow) -> JobSpec {
-    let schema = source.schema();
+fn job_spec(args: &FitArgs, columns: Option<Vec<String>>) -> JobSpec {
     JobSpec {
-        family: args.family.clone(),
-        prior: prior_spec(&args.prior),
-        alpha: process.concentration(),
-        discount: process.discount(),
-        bound: process.bound_kind(),
         batch_size: args.engine.batch_size,
-        bootstrap_rows: bootstrap_rows(args.engine.bootstrap),
+        bootstrap_rows: bootstrap_rows(args.engine.bootstrap, args.model),
         max_new: args.engine.max_new as u32,
         seed: args.engine.seed,
-        columns: schema.named.then(|| schema.names().map(str::to_owned).collect()),
-        on_bad_row,
+        columns,
+        on_bad_row: on_bad_row(&args.read),
         ..JobSpec::default()
     }
 }

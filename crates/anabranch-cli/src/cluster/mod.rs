@@ -1,5 +1,6 @@
 //! The commands of a cluster: what the flags mean, and the parts of the bootstrap that know families and priors.
 
+mod documents;
 pub(crate) mod fit;
 mod founder;
 pub(crate) mod operate;
@@ -47,10 +48,7 @@ pub fn call(args: &[String], rows: Option<Vec<u8>>, stopped: Stopped) -> Result<
         Command::Submit(args) => to_json(&submit::submit(args, rows, &*stopped)?, "submission"),
         Command::Worker(args) => to_json(&worker::run(args, stopped)?, "report"),
         Command::Pull(args) if args.follow => Err(Failure::input("--follow belongs to the command line")),
-        Command::Pull(args) => {
-            let model = pull::pull(args, &*stopped)?;
-            to_json(&pull::Summary::of(args, &model), "summary")
-        }
+        Command::Pull(args) => to_json(&pull::pull(args, &*stopped)?, "summary"),
         Command::Status(args) => to_json(&status::look(args)?, "status"),
         _ => Err(Failure::input("not a command of a cluster")),
     }

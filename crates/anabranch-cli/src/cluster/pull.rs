@@ -4,10 +4,13 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anabranch_cluster::{Access, Follower, Job, SourceStatus, Status, fetch_replica, finish, status};
-use anabranch_io::model::Model;
+use anabranch_cluster::protocol::Replica;
+use anabranch_cluster::{
+    Access, Follower, Job, Kind, SourceStatus, Status, fetch_replica, finish, for_kind, status,
+};
 use serde::Serialize;
 
+use super::founder::Known;
 use super::{runtime, target};
 use crate::args::PullArgs;
 use crate::failure::Failure;
@@ -26,55 +29,66 @@ pub fn command(args: &PullArgs) -> Result<(), Failure> {
     if args.follow {
         return follow(args);
     }
-    let model = pull(args, &stop::asked)?;
-    print(args, &model)
+    print(args, &pull(args, &stop::asked)?)
 }
 
 /// Fetches the model and writes the file.
-pub fn pull(args: &PullArgs, stopped: &dyn Fn() -> bool) -> Result<Model, Failure> {
+pub fn pull<'a>(args: &'a PullArgs, stopped: &dyn Fn() -> bool) -> Result<Summary<'a>, Failure> {
     let (to, name) = target(&args.cluster, "pull")?;
-    let model = runtime()?.block_on(async {
+    runtime()?.block_on(async {
         let job = Job::open(&to, &name, Access::Open).await?;
         if args.wait {
             wait(&job, stopped).await?;
         }
-        let mut replica = fetch_replica(&job).await?;
-        if args.finish {
-            finish(&mut replica, job.spec());
-        }
-        replica.model().ok_or_else(|| {
+        let written = for_kind!(job.spec(), K => {
+            let mut replica = fetch_replica::<K>(&job).await?;
+            if args.finish {
+                finish(&mut replica, job.spec());
+            }
+            write(args, &replica)?
+        });
+        written.ok_or_else(|| {
             Failure::input(format!("job `{name}` has no model yet"))
                 .with_hint("start a worker with `anabranch worker --job NAME`, or pass --wait")
         })
-    })?;
-    model.save(&args.out)?;
-    Ok(model)
+    })
+}
+
+/// Writes the model of a replica; `None` where there is none yet.
+fn write<'a, K: Known>(args: &'a PullArgs, replica: &Replica<K>) -> Result<Option<Summary<'a>>, Failure> {
+    let Some(model) = replica.model() else { return Ok(None) };
+    K::save(&K::kept(model, replica.memory()), &args.out)?;
+    Ok(Summary::of(args, replica))
 }
 
 /// Writes the model whenever it has changed.
 fn follow(args: &PullArgs) -> Result<(), Failure> {
     let (to, name) = target(&args.cluster, "pull")?;
     runtime()?.block_on(async {
-        let mut follower = Follower::start(Job::open(&to, &name, Access::Open).await?).await?;
-        let (mut written, mut last) = (None, Instant::now());
-        while !stop::asked() {
-            let replica = follower.after(GLANCE).await?;
-            // The first one as soon as it is there.
-            if written.is_some() && last.elapsed() < Duration::from_secs(args.every) {
-                continue;
-            }
-            let print_of = replica.fingerprint();
-            if written == Some(print_of) {
-                continue;
-            }
-            if let Some(model) = replica.model() {
-                model.save(&args.out)?;
-                (written, last) = (Some(print_of), Instant::now());
-                print(args, &model)?;
-            }
-        }
-        Ok(())
+        let job = Job::open(&to, &name, Access::Open).await?;
+        let spec = job.spec().clone();
+        for_kind!(spec, K => rewrite(args, Follower::<K>::start(job).await?).await)
     })
+}
+
+async fn rewrite<K: Known>(args: &PullArgs, mut follower: Follower<K>) -> Result<(), Failure> {
+    let (mut written, mut last) = (None, Instant::now());
+    while !stop::asked() {
+        let replica = follower.after(GLANCE).await?;
+        // The first one as soon as it is there.
+        if written.is_some() && last.elapsed() < Duration::from_secs(args.every) {
+            continue;
+        }
+        let print_of = replica.fingerprint();
+        if written == Some(print_of) {
+            continue;
+        }
+        if let Some(summary) = write(args, &replica)? {
+            (written, last) = (Some(print_of), Instant::now());
+            print(args, &summary)?;
+        }
+    }
+    Ok(())
 }
 
 /// Until every finished source is settled, and a worker has finished the model, while there is one.
@@ -113,24 +127,23 @@ pub struct Summary<'a> {
 
 impl<'a> Summary<'a> {
     /// Of the model that was written.
-    pub fn of(args: &'a PullArgs, model: &Model) -> Self {
-        let posterior = model.fold.posterior();
-        Self {
-            observations: model.provenance.observations,
+    fn of<K: Kind>(args: &'a PullArgs, replica: &Replica<K>) -> Option<Self> {
+        let posterior = replica.posterior()?;
+        Some(Self {
+            observations: replica.rows(),
             mass: posterior.expected_mass(),
             components: posterior.components().len(),
-            minibatches: model.fold.absorbed().len(),
-            conflicts: model.provenance.conflicts,
+            minibatches: replica.absorbed(),
+            conflicts: replica.tally().superseded,
             out: &args.out,
-        }
+        })
     }
 }
 
-fn print(args: &PullArgs, model: &Model) -> Result<(), Failure> {
+fn print(args: &PullArgs, summary: &Summary<'_>) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    let summary = Summary::of(args, model);
     if args.json {
-        return print_json(&mut out, &summary, "summary");
+        return print_json(&mut out, summary, "summary");
     }
     writeln!(
         out,

@@ -86,7 +86,7 @@ fn print(out: &mut impl Write, now: &Status) -> Result<(), Failure> {
         out,
         "job {}: {} → {}",
         now.job,
-        counted(now.mass.round() as u64, "row"),
+        counted(now.rows, "row"),
         counted(now.components, "component")
     )?;
     writeln!(

@@ -1,25 +1,32 @@
 //! `anabranch submit`: rows into the queue of a job.
 
 use std::io::Write;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use anabranch::batch::Batch;
+use anabranch::batch::{Batch, Minibatch};
 use anabranch::engine::{BOOTSTRAP_ROWS, BatchSource};
+use anabranch::infer::PriorChoice;
 use anabranch::process::Parameter;
-use anabranch_cluster::{Access, Digest, Job, JobSpec, SourceState, Submission, encode_rows};
+use anabranch_cluster::{
+    Access, Digest, FeatureSpec, Job, JobSpec, ModelSpec, SourceState, Submission, encode_rows,
+};
 use anabranch_io::printable::printable;
 use anabranch_io::{Input, OnBadRow, ReadOptions, Source, open};
 use serde::Serialize;
 
+use super::documents::{self, Lines};
 use super::{prior_spec, process, runtime, target};
-use crate::args::SubmitArgs;
+use crate::args::{BoundKind, FeatureArgs, ModelKind, SubmitArgs};
 use crate::engine::discount;
 use crate::failure::Failure;
+use crate::features;
 use crate::fit::{FamilySpec, read_options};
 use crate::picture::{counted, grouped};
 use crate::printing::print_json;
-use crate::reading::{self, DomainFilter, Minibatches};
+use crate::reading::{self, DomainFilter, Minibatches, on_bad_row};
 use crate::stop;
+use crate::topics;
 
 /// Time between lines of progress.
 const LINE_EVERY: Duration = Duration::from_secs(5);
@@ -50,24 +57,84 @@ pub fn submit(
     rows: Option<Vec<u8>>,
     stopped: &dyn Fn() -> bool,
 ) -> Result<Submitted, Failure> {
-    let discount = discount(args.model, args.discount);
-    let family = FamilySpec::parse(&args.family)?;
-    family.check_prior(&args.prior)?;
-    let (to, name) = target(&args.cluster, "submit")?;
-    let options = read_options(&args.read, &family)?;
+    let spec = job_spec(args);
+    match args.model {
+        ModelKind::Dp | ModelKind::Py => {
+            let family = FamilySpec::parse(&args.family)?;
+            family.check_prior(&args.prior)?;
+            process(&spec)?;
+            let options = read_options(&args.read, &family)?;
+            submit_rows(args, spec, &options, |filter| filter, &family, rows, stopped)
+        }
+        ModelKind::Bp => {
+            let told = FeatureArgs { noise: args.noise, feature_scale: args.feature_scale, image: None };
+            let spec = spec.of(feature_spec(&told, args.alpha, args.bound)?);
+            let family = FamilySpec::parse("spherical")?;
+            let options = reading::options(&args.read)?;
+            submit_rows(
+                args,
+                spec,
+                &options,
+                |filter| filter.within(features::LARGEST),
+                &family,
+                rows,
+                stopped,
+            )
+        }
+        ModelKind::Hdp if rows.is_some() => {
+            Err(Failure::input("documents in memory cannot be submitted").with_hint("write them to a file"))
+        }
+        ModelKind::Hdp => {
+            let process = topics::process(&args.topics, args.bound)?;
+            let (bags, spec, attached) =
+                documents::open(&args.inputs, &args.read, &args.topics, process, spec)?;
+            let lines = bags.map(|bags| Lines::new(bags, args.batch_size));
+            send(args, spec, attached, lines, stopped)
+        }
+    }
+}
+
+fn submit_rows(
+    args: &SubmitArgs,
+    spec: JobSpec,
+    options: &ReadOptions,
+    within: impl Fn(DomainFilter) -> DomainFilter,
+    family: &FamilySpec,
+    rows: Option<Vec<u8>>,
+    stopped: &dyn Fn() -> bool,
+) -> Result<Submitted, Failure> {
     let source = match rows {
-        Some(rows) => Some(open(&[Input::Memory(rows)], &options)?),
+        Some(rows) => Some(open(&[Input::Memory(rows)], options)?),
         None if args.inputs.is_empty() => None,
-        None => Some(reading::open_inputs(&args.inputs, &options)?),
+        None => Some(reading::open_inputs(&args.inputs, options)?),
     };
-    let spec = job_spec(args, discount, &options, source.as_deref());
-    process(&spec)?;
+    // The names, not the positions: what others publish has its own order.
+    let names = source.as_ref().filter(|source| source.schema().named);
+    let names = names.map(|source| source.schema().names().map(str::to_owned).collect());
+    let columns = names.or_else(|| options.columns.clone().filter(|_| source.is_none()));
+    let stream = match source {
+        None => None,
+        Some(source) => {
+            let filter = domain_filter(&args.inputs, family, source.as_ref(), options.on_bad_row)?;
+            Some(Minibatches::new(source, within(filter), args.batch_size as usize, None))
+        }
+    };
+    send(args, JobSpec { columns, ..spec }, Vec::new(), stream, stopped)
+}
+
+/// Creates the job, and publishes what there is.
+fn send(
+    args: &SubmitArgs,
+    spec: JobSpec,
+    attached: Vec<u8>,
+    stream: Option<impl Published>,
+    stopped: &dyn Fn() -> bool,
+) -> Result<Submitted, Failure> {
+    let (to, name) = target(&args.cluster, "submit")?;
     let source_name = args.source.clone().map_or_else(|| source_name(&args.inputs), SourceName::Chosen);
     let source = runtime()?.block_on(async {
-        let job = Job::open(&to, &name, Access::Create(Box::new(spec))).await?;
-        let Some(source) = source else { return Ok::<_, Failure>(None) };
-        let filter = domain_filter(&args.inputs, &family, source.as_ref(), options.on_bad_row)?;
-        let stream = Minibatches::new(source, filter, args.batch_size as usize, None);
+        let job = Job::open(&to, &name, Access::Create(Box::new(spec), attached)).await?;
+        let Some(stream) = stream else { return Ok::<_, Failure>(None) };
         publish(&job, &source_name, stream, args.quiet, stopped).await.map(Some)
     })?;
     let new_rows = source.as_ref().map_or(0, |published| published.new_rows);
@@ -87,31 +154,37 @@ pub fn domain_filter(
 }
 
 /// Rows that the bootstrap waits for.
-pub fn bootstrap_rows(given: Option<u32>) -> u32 {
-    given.filter(|rows| *rows > 0).unwrap_or(BOOTSTRAP_ROWS as u32)
+pub fn bootstrap_rows(given: Option<u32>, model: ModelKind) -> u32 {
+    let usual = match model {
+        ModelKind::Dp | ModelKind::Py => BOOTSTRAP_ROWS,
+        ModelKind::Hdp => topics::BOOTSTRAP_DOCUMENTS,
+        ModelKind::Bp => features::BOOTSTRAP_ROWS,
+    };
+    given.filter(|rows| *rows > 0).unwrap_or(usual as u32)
 }
 
-fn job_spec(
-    args: &SubmitArgs,
-    discount: Option<Parameter>,
-    options: &ReadOptions,
-    source: Option<&dyn Source>,
-) -> JobSpec {
-    // The names, not the positions: what others publish has its own order.
-    let names = source.filter(|source| source.schema().named);
-    let names = names.map(|source| source.schema().names().map(str::to_owned).collect());
+/// What a job of features is told.
+pub fn feature_spec(told: &FeatureArgs, alpha: Parameter, bound: BoundKind) -> Result<ModelSpec, Failure> {
+    let (family, prior) = features::family(told, 1)?;
+    let variances = (prior == PriorChoice::Given).then(|| (family.noise(), family.scale()));
+    Ok(ModelSpec::Features(FeatureSpec { process: features::process(alpha, bound)?, variances }))
+}
+
+fn job_spec(args: &SubmitArgs) -> JobSpec {
+    let is_mixture = matches!(args.model, ModelKind::Dp | ModelKind::Py);
+    let usual = JobSpec::default();
     JobSpec {
         family: args.family.clone(),
         prior: prior_spec(&args.prior),
-        alpha: args.alpha,
-        discount,
-        bound: args.bound.into(),
+        // Features have theirs with what belongs to them.
+        alpha: if is_mixture { args.alpha } else { usual.alpha },
+        discount: discount(args.model, args.discount),
+        bound: if is_mixture { args.bound.into() } else { usual.bound },
         batch_size: args.batch_size,
-        bootstrap_rows: bootstrap_rows(args.bootstrap),
+        bootstrap_rows: bootstrap_rows(args.bootstrap, args.model),
         max_new: args.max_new,
         seed: args.seed,
-        columns: names.or_else(|| options.columns.clone().filter(|_| source.is_none())),
-        on_bad_row: options.on_bad_row,
+        on_bad_row: on_bad_row(&args.read),
         max_deliver: args.streams.max_deliver,
         ack_wait: args.streams.ack_wait,
         snapshot_entries: args.streams.snapshot_entries,
@@ -119,7 +192,7 @@ fn job_spec(
         replicas: args.streams.replicas,
         queue_bytes: args.streams.queue_megabytes << 20,
         journal_bytes: args.streams.journal_megabytes << 20,
-        ..JobSpec::default()
+        ..usual
     }
 }
 
@@ -160,28 +233,72 @@ pub fn source_name(inputs: &[String]) -> SourceName {
 }
 
 /// What came of publishing a stream.
-pub struct Published {
+pub struct Done {
     /// How far the source is.
     pub state: SourceState,
     /// Rows that were not in the job before.
     pub new_rows: u64,
 }
 
+/// Data that are published piece by piece: one is a message.
+pub trait Published {
+    /// The data of a message.
+    type Piece;
+
+    /// Messages have so many bytes at most.
+    fn fit_into(&mut self, _bytes: usize) {}
+
+    /// The next piece.
+    fn next(&mut self) -> Result<Option<Self::Piece>, Failure>;
+
+    /// Its rows.
+    fn rows(piece: &Self::Piece) -> usize;
+
+    /// Adds some of its rows to a digest.
+    fn digest(piece: &Self::Piece, rows: Range<usize>, seen: &mut Digest);
+
+    /// Its rows from this one on, as a message.
+    fn message(&self, piece: &Self::Piece, from: usize) -> Result<Vec<u8>, Failure>;
+}
+
+impl Published for Minibatches {
+    type Piece = Batch;
+
+    fn next(&mut self) -> Result<Option<Batch>, Failure> {
+        Ok(BatchSource::next(self)?.map(|(_, batch)| batch))
+    }
+
+    fn rows(batch: &Batch) -> usize {
+        batch.n_rows()
+    }
+
+    fn digest(batch: &Batch, rows: Range<usize>, seen: &mut Digest) {
+        batch.rows().skip(rows.start).take(rows.len()).for_each(|row| seen.add(row));
+    }
+
+    fn message(&self, batch: &Batch, from: usize) -> Result<Vec<u8>, Failure> {
+        Ok(encode_rows(&batch.part(from..batch.n_rows()), self.schema()))
+    }
+}
+
 /// Publishes a stream from where its last submission ended: rows that have come behind those are new. A wish to stop ends it
 /// after what is under way. Files whose rows the job knows under another name are that source, unless the name was chosen.
-pub async fn publish(
+pub async fn publish<S: Published>(
     job: &Job,
     name: &SourceName,
-    mut stream: Minibatches,
+    mut stream: S,
     quiet: bool,
     stopped: &dyn Fn() -> bool,
-) -> Result<Published, Failure> {
+) -> Result<Done, Failure> {
+    stream.fit_into(job.message_limit());
     let mut first = stream.next()?;
     let mut known_as = None;
-    if let (SourceName::Files(name), Some((_, rows))) = (name, &first)
+    if let (SourceName::Files(name), Some(piece)) = (name, &first)
         && Submission::is_new(job, name).await?
     {
-        known_as = Submission::beginning_with(job, digest(rows)).await?;
+        let mut head = Digest::default();
+        S::digest(piece, 0..S::rows(piece), &mut head);
+        known_as = Submission::beginning_with(job, head).await?;
     }
     let name = known_as.as_deref().unwrap_or(name.text());
     let mut submission = Submission::start(job, name).await?;
@@ -190,21 +307,21 @@ pub async fn publish(
     let (mut rows, mut seen) = (0, Digest::default());
     // Rows of earlier submissions that are still to be passed over.
     let mut left = before.rows;
-    while let Some((_, batch)) = first.take().map_or_else(|| stream.next(), |first| Ok(Some(first)))? {
-        let passed = left.min(batch.n_rows() as u64);
-        let (old, new) = batch.values().split_at(passed as usize * batch.dimensions());
-        old.chunks_exact(batch.dimensions()).for_each(|row| seen.add(row));
-        left -= passed;
+    while let Some(piece) = first.take().map_or_else(|| stream.next(), |first| Ok(Some(first)))? {
+        let all = S::rows(&piece);
+        let passed = left.min(all as u64) as usize;
+        S::digest(&piece, 0..passed, &mut seen);
+        left -= passed as u64;
         if passed > 0 && left == 0 && before.digest.is_some_and(|digest| digest != seen.value()) {
             return Err(others(name, &before));
         }
-        if new.is_empty() {
+        if passed == all {
             continue;
         }
-        let batch = Batch::new(batch.dimensions(), new.to_vec()).map_err(Failure::input)?;
-        batch.rows().for_each(|row| seen.add(row));
-        rows += batch.n_rows() as u64;
-        submission.publish(encode_rows(&batch, stream.schema()), batch.n_rows() as u64, seen).await?;
+        S::digest(&piece, passed..all, &mut seen);
+        let new = (all - passed) as u64;
+        rows += new;
+        submission.publish(stream.message(&piece, passed)?, new, seen).await?;
         if !quiet && Instant::now() >= next_line {
             next_line = Instant::now() + LINE_EVERY;
             let rate = rows as f64 / started.elapsed().as_secs_f64();
@@ -215,20 +332,14 @@ pub async fn publish(
             eprintln!("{} rows published, {} rows/s{waited}", grouped(rows as f64), grouped(rate.round()));
         }
         if stopped() {
-            return Ok(Published { state: submission.pause().await?.clone(), new_rows: rows });
+            return Ok(Done { state: submission.pause().await?.clone(), new_rows: rows });
         }
     }
     if left > 0 {
         return Err(others(name, &before));
     }
     let state = if rows == 0 && before.finished { before } else { submission.finish().await? };
-    Ok(Published { state, new_rows: rows })
-}
-
-fn digest(rows: &Batch) -> Digest {
-    let mut digest = Digest::default();
-    rows.rows().for_each(|row| digest.add(row));
-    digest
+    Ok(Done { state, new_rows: rows })
 }
 
 fn others(name: &str, before: &SourceState) -> Failure {

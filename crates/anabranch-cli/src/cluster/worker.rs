@@ -4,9 +4,9 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_cluster::{Access, ClusterError, Job, Report, WorkerConfig, work};
+use anabranch_cluster::{Access, ClusterError, Job, Report, WorkerConfig, for_kind, work};
 
-use super::founder::FirstModel;
+use super::founder::Known;
 use super::{Stopped, runtime, say, secret, target};
 use crate::args::WorkerArgs;
 use crate::failure::Failure;
@@ -41,18 +41,21 @@ pub fn run(args: &WorkerArgs, stopped: Stopped) -> Result<Report, Failure> {
         };
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let threads = args.threads.map_or(cores, |threads| threads as usize);
-        let config = WorkerConfig {
-            threads,
-            founder: Arc::new(FirstModel::new(job.spec(), threads)?),
-            listen: Some(args.listen),
-            token: token.clone(),
-            health: args.health_listen,
-            stalled_after: Duration::from_secs(args.stalled_after),
-            stopped,
-            until: Box::new(|_| false),
-            say: say(args.quiet),
-        };
-        Ok(work(job, config).await?)
+        let spec = job.spec().clone();
+        for_kind!(spec, K => {
+            let config = WorkerConfig::<K> {
+                threads,
+                founder: K::founder(&job, threads).await?,
+                listen: Some(args.listen),
+                token: token.clone(),
+                health: args.health_listen,
+                stalled_after: Duration::from_secs(args.stalled_after),
+                stopped,
+                until: Box::new(|_| false),
+                say: say(args.quiet),
+            };
+            Ok(work(job, config).await?)
+        })
     })
 }
 

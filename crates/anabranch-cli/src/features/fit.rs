@@ -97,6 +97,10 @@ pub fn fit(args: &FitArgs) -> Result<(), Failure> {
         checkpoints,
         further: Some((args.passes, &reopen)),
     };
+    #[cfg(feature = "cluster")]
+    if let Some(url) = &args.cluster {
+        return run.on_a_cluster(args, url, stream);
+    }
     run.finish(stream, resumed)
 }
 
@@ -228,7 +232,8 @@ impl Run<'_> {
         if let Some(path) = &self.output.out {
             tried.note(model.save(path));
         }
-        let outcome = self.outcome(&model, &central, (seconds, cpu_seconds), (threads, workers), stopped);
+        let outcome =
+            self.outcome(&model, &central.memory(), (seconds, cpu_seconds), (threads, workers), stopped);
         if let Some(folder) = &self.output.report {
             tried.note(page::write(folder, &self.title, &model, image, &outcome.facts()));
         }
@@ -236,17 +241,32 @@ impl Run<'_> {
         outcome.print(self.output)
     }
 
+    #[cfg(feature = "cluster")]
+    fn on_a_cluster(&self, args: &FitArgs, url: &str, stream: Minibatches) -> Result<(), Failure> {
+        check_places(self.output)?;
+        let learned = crate::cluster::fit::run_features(args, url, stream)?;
+        let (model, seconds) = (learned.model, (learned.seconds, learned.cpu_seconds));
+        let mut tried = Tried::default();
+        if let Some(path) = &self.output.out {
+            tried.note(model.save(path));
+        }
+        let parallelism = self.engine.parallelism();
+        let outcome = self.outcome(&model, &learned.memory, seconds, parallelism, stop::asked());
+        tried.done()?;
+        outcome.print(self.output)
+    }
+
     fn outcome(
         &self,
         model: &FeatureModel,
-        central: &Centre,
+        memory: &Memory,
         (seconds, cpu_seconds): (f64, f64),
         (threads, workers): (usize, usize),
         stopped: bool,
     ) -> FeatureOutcome {
         let posterior = model.fold.posterior();
         let predictor = FeaturePredictor::new(posterior);
-        let sample = central.memory().sampled_rows().map(|rows| rows.head(2000));
+        let sample = memory.sampled_rows().map(|rows| rows.head(2000));
         let seen = sample.and_then(|rows| explained(&predictor, &rows));
         let held_out = self.test.as_ref().and_then(|rows| explained(&predictor, rows));
         FeatureOutcome {

@@ -11,7 +11,7 @@ use anabranch::engine::Config;
 use anabranch::family::LinearGaussian;
 use anabranch::infer::{FeatureSettings, PriorChoice};
 use anabranch::posterior::FeaturePredictor;
-use anabranch::process::Beta;
+use anabranch::process::{Beta, Parameter};
 use anabranch_io::model::StoredModel;
 
 pub(crate) use demo::Pictures;
@@ -20,7 +20,7 @@ pub use fit::fit;
 pub use inspect::inspect;
 pub use predict::predict;
 
-use crate::args::{EngineArgs, FeatureArgs};
+use crate::args::{BoundKind, EngineArgs, FeatureArgs};
 use crate::failure::Failure;
 use crate::reading::Largest;
 
@@ -28,10 +28,10 @@ use crate::reading::Largest;
 pub const NAME: &str = "bp";
 
 /// Rows of the first minibatch, unless told.
-const BOOTSTRAP_ROWS: usize = 2000;
+pub const BOOTSTRAP_ROWS: usize = 2000;
 
-/// Sums of products of features and rows stay far inside what a model may hold.
-pub const LARGEST: Largest = Largest(1e40, "a number within ±1e40");
+/// The domain of features.
+pub const LARGEST: Largest = Largest(LinearGaussian::LARGEST, LinearGaussian::DOMAIN);
 
 /// A stored feature model.
 pub type FeatureModel = StoredModel<LinearGaussian, Beta>;
@@ -58,11 +58,15 @@ pub fn family(args: &FeatureArgs, dimensions: usize) -> Result<(LinearGaussian, 
 
 /// What the flags ask for: the process, and how the run is carried out.
 pub fn asked(features: &FeatureArgs, args: &EngineArgs) -> Result<(Beta, Config<FeatureSettings>), Failure> {
-    let process = Beta::new(args.alpha, 1.0, args.bound.into());
-    let process = process.map_err(|error| Failure::input(format!("--alpha: {error}")))?;
+    let process = process(args.alpha, args.bound)?;
     let (_, prior) = family(features, 1)?;
     let inference = FeatureSettings { max_new: args.max_new, ..FeatureSettings::default() };
     Ok((process, args.config(inference, prior, args.bootstrap_rows(BOOTSTRAP_ROWS))))
+}
+
+/// The process that the flags ask for.
+pub fn process(alpha: Parameter, bound: BoundKind) -> Result<Beta, Failure> {
+    Beta::new(alpha, 1.0, bound.into()).map_err(|error| Failure::input(format!("--alpha: {error}")))
 }
 
 /// How well rows are explained.

@@ -20,14 +20,14 @@ use super::subjects::Shown;
 use super::text::{Lexicon, bags};
 use super::watch::{Moment, Watch};
 use super::{TOP_WORDS, report, top_words};
-use crate::args::{EngineArgs, FitArgs, OutputArgs, ReadArgs, TopicArgs};
+use crate::args::{BoundKind, EngineArgs, FitArgs, OutputArgs, ReadArgs, TopicArgs};
 use crate::failure::{Failure, Tried};
 use crate::fit::{Checkpoints, Progress, check_places, stored_model};
 use crate::resources::{Stopwatch, peak_rss_bytes};
 use crate::stop;
 
 /// Documents of the first minibatch, unless told.
-const BOOTSTRAP_DOCUMENTS: usize = 2000;
+pub const BOOTSTRAP_DOCUMENTS: usize = 2000;
 
 /// Where learning of the concentrations and of the pseudo-count of a word begins.
 const FIRST_CONCENTRATION: f64 = 1.0;
@@ -35,6 +35,10 @@ const FIRST_ETA: f64 = 0.05;
 
 /// Runs the command.
 pub fn command(args: &FitArgs) -> Result<(), Failure> {
+    #[cfg(feature = "cluster")]
+    if let Some(url) = &args.cluster {
+        return on_a_cluster(args, url);
+    }
     let begun = args.from.as_deref().map(begin).transpose()?;
     let args = &begun.as_ref().map_or_else(|| args.clone(), |(model, _)| settle(args, &model.provenance));
     let lexicon = match &begun {
@@ -68,6 +72,10 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         begun,
     };
     let fitted = run(setup, &args.topics, &args.engine, &args.output)?;
+    tell(fitted, args)
+}
+
+fn tell(fitted: Fitted, args: &FitArgs) -> Result<(), Failure> {
     let test = match &args.test {
         Some(test) => Some(read_test(test, &args.read, &fitted.model)?),
         None => None,
@@ -92,6 +100,19 @@ fn settle(args: &FitArgs, made: &TopicProvenance) -> FitArgs {
     args.engine.batch_size = number(made.batch_size);
     args.engine.bootstrap = Some(number(made.bootstrap_documents));
     args
+}
+
+#[cfg(feature = "cluster")]
+fn on_a_cluster(args: &FitArgs, url: &str) -> Result<(), Failure> {
+    check_places(&args.output)?;
+    let learned = crate::cluster::fit::run_topics(args, url)?;
+    let mut tried = Tried::default();
+    if let Some(path) = &args.output.out {
+        tried.note(learned.model.save(path));
+    }
+    let (seconds, cpu_seconds) = (learned.seconds, learned.cpu_seconds);
+    let (model, moments, stopped) = (learned.model, Vec::new(), stop::asked());
+    tell(Fitted { model, moments, seconds, cpu_seconds, stopped, tried }, args)
 }
 
 fn read_test(test: &String, read: &ReadArgs, model: &TopicModel) -> Result<Documents, Failure> {
@@ -135,13 +156,17 @@ pub fn asked(
     topics: &TopicArgs,
     args: &EngineArgs,
 ) -> Result<(Hierarchical, Config<TopicSettings>), Failure> {
-    let learned = |from: f64| Parameter::Learned { learned: from };
-    let given = |flag: Option<f64>| flag.map_or(learned(FIRST_CONCENTRATION), Parameter::Given);
-    let process = Hierarchical::new(given(topics.gamma), given(topics.alpha0), args.bound.into());
     let inference = TopicSettings { max_new: args.max_new, ..TopicSettings::default() };
     let choice = if topics.eta.is_some() { PriorChoice::Given } else { PriorChoice::Estimated };
     let config = args.config(inference, choice, args.bootstrap_rows(BOOTSTRAP_DOCUMENTS));
-    Ok((process.map_err(Failure::input)?, config))
+    Ok((process(topics, args.bound)?, config))
+}
+
+/// The process that the flags ask for.
+pub fn process(topics: &TopicArgs, bound: BoundKind) -> Result<Hierarchical, Failure> {
+    let learned = |from: f64| Parameter::Learned { learned: from };
+    let given = |flag: Option<f64>| flag.map_or(learned(FIRST_CONCENTRATION), Parameter::Given);
+    Hierarchical::new(given(topics.gamma), given(topics.alpha0), bound.into()).map_err(Failure::input)
 }
 
 /// The topics over so many words that the flags ask for.

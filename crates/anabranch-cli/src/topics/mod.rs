@@ -12,9 +12,13 @@ mod text;
 mod watch;
 
 pub use demo::command as demo;
+#[cfg(feature = "cluster")]
+pub use fit::{BOOTSTRAP_DOCUMENTS, process};
 pub use fit::{asked, command as fit, family, stored};
 pub use inspect::command as inspect;
 pub use predict::command as predict;
+#[cfg(feature = "cluster")]
+pub use text::{Lexicon, bags};
 
 use anabranch::family::Topic;
 use anabranch::posterior::{Component, Posterior};

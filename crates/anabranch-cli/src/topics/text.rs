@@ -15,18 +15,18 @@ const TEXT_WORDS: usize = 20_000;
 
 /// Which words documents are read with.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lexicon {
+pub struct Lexicon {
     /// The words; otherwise they are found in the documents.
     vocabulary: Option<Vocabulary>,
     /// Whether these become more.
     grows: bool,
     found_before: Option<(Vocabulary, Tokenizer)>,
-    pub(super) text: TextProvenance,
+    pub text: TextProvenance,
 }
 
 impl Lexicon {
     /// What the flags say.
-    pub(super) fn of_flags(inputs: &[String], read: &ReadArgs, args: &TopicArgs) -> Result<Self, Failure> {
+    pub fn of_flags(inputs: &[String], read: &ReadArgs, args: &TopicArgs) -> Result<Self, Failure> {
         let vocabulary = args.vocabulary.as_deref().map(read_vocabulary).transpose()?;
         let stop_words = match args.stop_words.as_str() {
             "none" => StopWords::None,
@@ -52,6 +52,12 @@ impl Lexicon {
             phrases: args.phrases,
         };
         Ok(Self { vocabulary, text, ..Self::default() })
+    }
+
+    /// The words, where they are given.
+    #[cfg(feature = "cluster")]
+    pub fn vocabulary(&self) -> Option<&Vocabulary> {
+        self.vocabulary.as_ref()
     }
 
     /// What a model says, once all words are known.
@@ -96,7 +102,7 @@ fn is_text(inputs: &[String], read: &ReadArgs) -> bool {
 }
 
 /// Opens documents as the flags say.
-pub(super) fn bags(inputs: &[String], read: &ReadArgs, lexicon: Lexicon) -> Result<Bags, Failure> {
+pub fn bags(inputs: &[String], read: &ReadArgs, lexicon: Lexicon) -> Result<Bags, Failure> {
     let column = &read.text;
     let format = match read.format {
         None => None,
@@ -140,6 +146,7 @@ pub(super) fn bags(inputs: &[String], read: &ReadArgs, lexicon: Lexicon) -> Resu
         on_bad_row,
         interrupted: Some(stop::asked as fn() -> bool),
         max_memory: Some(read.max_memory),
+        limits: None,
     };
     Ok(Bags::open(&inputs, options)?)
 }

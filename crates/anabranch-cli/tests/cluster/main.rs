@@ -7,6 +7,7 @@ mod document;
 mod errors;
 mod faults;
 mod health;
+mod kinds;
 mod logins;
 mod operate;
 mod proxy;

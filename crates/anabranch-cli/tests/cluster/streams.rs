@@ -220,7 +220,7 @@ fn a_job_of_a_newer_program_is_refused() {
     open_job(&place, &url, &[]);
     Wire::to(&server).publish("$KV.anabranch-j.job", &[], b"{\"entry_format\": 7, \"surprise\": true}");
     let ran = place.run(&["worker", "--to", &url, "--job", "j"]);
-    assert_eq!(ran.refusal(), "the job's journal is in entry format 7, this program knows up to 3");
+    assert_eq!(ran.refusal(), "the job's journal is in entry format 7, this program knows up to 4");
 }
 
 /// A worker behind a proxy that renumbers every message of the journal is one of the next format, which also reads this one.
@@ -256,4 +256,42 @@ fn of_two_workers_of_different_formats_the_older_one_leaves_and_no_row_is_lost()
     // Whoever is still of the older format is told, and leaves.
     let late = Worker::start(&url, "j").wait();
     assert!(late.stderr.contains("hint: update anabranch on this machine"), "{}", late.stderr);
+}
+
+/// What a job without end leaves on the server: of the journal what came since the last snapshot but one, two snapshots, and for
+/// each source two notes. Nothing else grows, however many minibatches come.
+#[test]
+fn what_a_long_job_leaves_on_the_server_does_not_grow() {
+    const WAVES: u64 = 5;
+    let place = Place::new();
+    let Some(server) = Server::start(Version::Current, &place.path("n0"), "") else { return };
+    let url = server.url();
+    let often =
+        ["--batch-size", "10", "--bootstrap", "200", "--snapshot-entries", "20", "--snapshot-seconds", "1"];
+    let mut wire = Wire::to(&server);
+    let mut messages = |stream: &str| {
+        let info = wire.ask(&format!("$JS.API.STREAM.INFO.{stream}"), "").expect("an answer");
+        info["state"]["messages"].as_u64().expect("a number")
+    };
+    let mut worker = None;
+    let mut settings = Vec::new();
+    for wave in 1..=WAVES {
+        let rows = place.rows("rows.csv", 2000, 90 + wave).to_string_lossy().into_owned();
+        let source = format!("wave {wave}");
+        let args = ["submit", "--to", &url, "--job", "j", "--source", &source, &rows];
+        place.run(&[&args[..], &often].concat()).ok();
+        let worker = worker.get_or_insert_with(|| Worker::start_with(&url, "j", &["--threads", "1"]));
+        let status = place.check_minibatches(&url, "j", 2000 * wave, 200 * wave, &[worker]);
+        let [first, last] =
+            ["journal_first", "journal_last"].map(|name| status[name].as_u64().expect("a number"));
+        // Two snapshots a second apart, and what came since: less than a wave.
+        assert!(wave < 3 || last - first < last / 2, "the journal is not trimmed: {status}");
+        // Two snapshots of a piece or two and their names, and one that is being stored.
+        let stored = messages("OBJ_anabranch-j-snapshots");
+        assert!(stored <= 3 * 6, "{stored} messages of snapshots after {wave} waves");
+        assert_eq!(messages("anabranch-j-batches"), 0);
+        settings.push(messages("KV_anabranch-j"));
+    }
+    let grown: Vec<u64> = settings.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
+    assert!(grown.iter().all(|more| *more <= 2), "settings grow by more than a source: {settings:?}");
 }

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use rand::RngExt;
 use serde_json::Value;
 
 use crate::server::{PATIENCE, wait_until};
@@ -139,14 +140,27 @@ impl Place {
         minibatches: u64,
         workers: &[&Worker],
     ) -> Value {
+        self.check_data(url, job, (rows, rows), minibatches, workers)
+    }
+
+    /// The same for data of other weights: so many of them, which weigh so much.
+    pub fn check_data(
+        &self,
+        url: &str,
+        job: &str,
+        (rows, mass): (u64, u64),
+        minibatches: u64,
+        workers: &[&Worker],
+    ) -> Value {
         let model = self.path("checked.anabranch").to_string_lossy().into_owned();
         let pulled =
             self.run(&["pull", "--to", url, "--job", job, "--out", &model, "--wait", "--json"]).json();
         let status = self.run(&["status", "--to", url, "--job", job, "--json"]).json();
-        assert_eq!(status["mass"].as_f64(), Some(rows as f64), "MASS: {status}");
+        assert_eq!(status["mass"].as_f64(), Some(mass as f64), "MASS: {status}");
+        assert_eq!(status["rows"].as_u64(), Some(rows), "ONCE: {status}");
         assert_eq!(pulled["observations"].as_u64(), Some(rows));
         let expected = pulled["mass"].as_f64().expect("a number");
-        assert!((expected - rows as f64).abs() < 1e-6 * rows as f64, "Σt is {expected}");
+        assert!((expected - mass as f64).abs() < 1e-6 * mass as f64, "the sums make {expected}");
         assert_eq!(status["set_aside"].as_u64(), Some(0), "{status}");
         assert_eq!(status["pending"].as_u64(), Some(0), "{status}");
         assert_eq!(status["absorbed"].as_u64(), Some(minibatches), "ONCE: {status}");
@@ -186,14 +200,35 @@ impl Place {
         assert!((held_out - alone).abs() < NOISE, "{held_out} on the cluster, {alone} in one process");
     }
 
+    /// Minibatches that are in the model of the job `j`, as far as one can tell.
+    pub fn absorbed(&self, url: &str) -> u64 {
+        let status = self.run(&["status", "--to", url, "--job", "j", "--json"]);
+        if status.code == 0 { status.json()["absorbed"].as_u64().unwrap_or(0) } else { 0 }
+    }
+
     /// Mean log predictive density of held-out rows under the model that `check` fetched.
     pub fn held_out(&self, test: &Path) -> f64 {
+        self.held_out_of("checked.anabranch", test)
+    }
+
+    /// The same under any model.
+    pub fn held_out_of(&self, model: &str, test: &Path) -> f64 {
         let test = test.to_string_lossy().into_owned();
-        let scored = self.run(&["predict", "checked.anabranch", &test, "--score"]);
+        let scored = self.run(&["predict", model, &test, "--score"]);
         let densities = scored.ok().lines().filter_map(|line| line.rsplit(',').next());
         let scores: Vec<f64> = densities.filter_map(|cell| cell.parse().ok()).collect();
         assert!(!scores.is_empty());
         scores.iter().sum::<f64>() / scores.len() as f64
+    }
+}
+
+/// Eight times one of the workers is killed, and another one takes its place.
+pub fn kill_at_random(workers: &mut Vec<Worker>, url: &str, rng: &mut impl RngExt) {
+    for _ in 0..8 {
+        std::thread::sleep(Duration::from_millis(rng.random_range(20..400)));
+        let victim = rng.random_range(0..workers.len());
+        workers.swap_remove(victim).kill();
+        workers.push(Worker::start(url, "j"));
     }
 }
 

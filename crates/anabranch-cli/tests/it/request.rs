@@ -266,8 +266,8 @@ fn a_flag_that_does_not_apply_names_what_it_belongs_to() {
             "--bootstrap 0 does not go with --cluster",
         ),
         (
-            &["--cluster", "nats://127.0.0.1:1", "--model", "hdp"],
-            "a cluster belongs to --model dp or py; this is --model hdp",
+            &["--cluster", "nats://127.0.0.1:1", "--model", "hdp", "--passes", "2"],
+            "--passes does not go with --cluster",
         ),
         (
             &["--family", "poisson", "--prior-dof", "3"],
@@ -282,6 +282,11 @@ fn a_flag_that_does_not_apply_names_what_it_belongs_to() {
     assert_eq!(demo.message(), "--clusters belongs to --model dp, py or hdp; this is --model bp");
     let submit = Sandbox::new().run(&["submit", "nowhere.csv", "--job", "a", "--discount", "0.1"]);
     assert_eq!(submit.message(), "--discount belongs to --model py; this is --model dp");
+    let submit = Sandbox::new().run(&["submit", "nowhere.csv", "--job", "a", "--model", "bp", "--eta", "1"]);
+    assert_eq!(submit.message(), "--eta belongs to --model hdp; this is --model bp");
+    let submit =
+        Sandbox::new().run(&["submit", "nowhere.npz", "--job", "a", "--model", "hdp", "--alpha", "1"]);
+    assert_eq!(submit.message(), "--alpha belongs to --model dp, py or bp; this is --model hdp");
 }
 
 #[test]

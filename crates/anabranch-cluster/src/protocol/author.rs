@@ -14,6 +14,7 @@ use anabranch::central::{Absorb, Entry};
 use anabranch::identify::{Identification, correspond};
 
 use super::{Record, Replica, Sequence, Sum};
+use crate::kind::Kind;
 
 /// Times that an entry without new components is appended before it is believed that the journal will not have it. One whose
 /// parts came too far apart is forgotten, and sent again.
@@ -52,11 +53,11 @@ pub enum Event {
 
 /// What the author wants next.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum Step<K: Kind> {
     /// Append this record.
     Append {
         /// The record.
-        record: Box<Record>,
+        record: Box<Record<K>>,
         /// Its lane.
         lane: Append,
         /// Condition that saves a useless entry; the server may ignore it.
@@ -103,7 +104,7 @@ impl Author {
     }
 
     /// The next step. The replica has begun, and never goes back.
-    pub fn next(&mut self, replica: &Replica, event: Event) -> Step {
+    pub fn next<K: Kind>(&mut self, replica: &Replica<K>, event: Event) -> Step<K> {
         match event {
             Event::Ready => self.check_or_append(replica),
             Event::Appended(at) => {
@@ -119,7 +120,7 @@ impl Author {
         }
     }
 
-    fn check_or_append(&mut self, replica: &Replica) -> Step {
+    fn check_or_append<K: Kind>(&mut self, replica: &Replica<K>) -> Step<K> {
         let batches = &self.sum.batches;
         match batches.iter().filter(|batch| replica.is_settled(**batch)).count() {
             0 => {}
@@ -138,7 +139,7 @@ impl Author {
             }
         }
         let Some(current) = replica.posterior() else { return Step::ReadAll };
-        let Sum { batches, base, mass, familiarity, existing, new } = &self.sum;
+        let Sum { batches, base, mass, count, familiarity, existing, new } = &self.sum;
         let found = correspond(current, *base, *mass, new, self.identification);
         self.outcome.matchings += u64::from(found.solved);
         self.outcome.appends += 1;
@@ -164,6 +165,8 @@ impl Author {
             [] => Entry::Absorb(absorb),
             also => Entry::Sum { also: also.to_vec(), absorb },
         };
-        Step::Append { record: Box::new(Record::Entry(entry)), lane, expect }
+        let record =
+            if K::IS_COUNTED { Record::Counted { count: *count, entry } } else { Record::Entry(entry) };
+        Step::Append { record: Box::new(record), lane, expect }
     }
 }

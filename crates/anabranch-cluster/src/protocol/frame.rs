@@ -8,6 +8,7 @@
 //! [`Parts::PATIENCE`] messages, counted in the journal and not on a clock, so that all replicas forget alike.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -99,7 +100,8 @@ pub struct Parts {
 struct Open {
     first: Sequence,
     parts: u32,
-    pieces: BTreeMap<u32, Vec<u8>>,
+    /// Shared by all copies of a replica: they may be megabytes.
+    pieces: BTreeMap<u32, Arc<[u8]>>,
 }
 
 impl Parts {
@@ -119,13 +121,13 @@ impl Parts {
         if open.parts != parts {
             return Err(FrameFault::Damaged);
         }
-        open.pieces.insert(part, piece.to_vec());
+        open.pieces.insert(part, piece.into());
         if part + 1 < parts {
             return Ok(None);
         }
         let open = self.open.remove(&name).expect("it was inserted above");
         let whole = open.pieces.len() == parts as usize;
-        Ok(whole.then(|| open.pieces.into_values().flatten().collect()))
+        Ok(whole.then(|| open.pieces.into_values().collect::<Vec<_>>().concat()))
     }
 
     /// The open records as bytes, for a snapshot.
@@ -169,7 +171,7 @@ impl Parts {
             for (part, length) in lengths {
                 let (piece, behind) = rest.split_at_checked(length)?;
                 rest = behind;
-                pieces.insert(part, piece.to_vec());
+                pieces.insert(part, piece.into());
             }
             open.insert(name, Open { first, parts, pieces });
         }

@@ -11,6 +11,7 @@
 
 mod author;
 mod frame;
+mod pack;
 mod record;
 mod replica;
 mod snapshot;

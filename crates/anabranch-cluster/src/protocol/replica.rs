@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use anabranch::central::{Absorb, BatchId, BatchSet, Entry, Fold, Memory, Part, Void};
-use anabranch::family::{AnyFamily, Conjugate};
+use anabranch::central::{Absorb, BatchId, BatchSet, Entry, Fold, Part, Void};
+use anabranch::family::Conjugate;
 use anabranch::posterior::{Evidence, Posterior};
-use anabranch::process::AnyProcess;
-use anabranch_io::journal::MixtureEntry;
-use anabranch_io::model::{Model, Provenance};
+use anabranch::process::Process;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::frame::{FrameFault, Parts};
 use super::record::{Record, RecordFault};
 use super::{Append, Sequence};
+use crate::kind::{Count, EntryOf, FoldOf, Kind, MemoryOf};
 
 /// No stream gets this far, and the model file refuses more.
 const MAX_BATCH: u64 = 1 << 62;
@@ -105,35 +104,63 @@ pub struct Tally {
 }
 
 /// The fold of the journal up to a position.
-#[derive(Clone, Debug, Default)]
-pub struct Replica {
-    pub(super) fold: Option<Fold<AnyFamily, AnyProcess>>,
-    pub(super) provenance: Option<Arc<Provenance>>,
+#[derive(Clone, Debug)]
+pub struct Replica<K: Kind> {
+    pub(super) fold: Option<FoldOf<K>>,
+    pub(super) about: Option<Arc<K::About>>,
+    /// Data in the posterior, where its mass does not tell.
+    pub(super) count: Count,
     pub(super) position: Sequence,
     pub(super) last_birth_message: Sequence,
     pub(super) aside: BatchSet,
     pub(super) tally: Tally,
     pub(super) parts: Parts,
     /// Rows of the one who made the beginning or the snapshot: the sample differs between replicas, the first rows do not.
-    pub(super) memory: Arc<Memory>,
+    pub(super) memory: Arc<MemoryOf<K>>,
     /// Minibatches that were settled when the model was finished last.
     pub(super) finished: Option<u64>,
 }
 
-impl Replica {
+impl<K: Kind> Default for Replica<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: Kind> Replica<K> {
     /// Before the first message.
     pub fn new() -> Self {
-        Self::default()
+        Self {
+            fold: None,
+            about: None,
+            count: Count::default(),
+            position: 0,
+            last_birth_message: 0,
+            aside: BatchSet::default(),
+            tally: Tally::default(),
+            parts: Parts::default(),
+            memory: Arc::default(),
+            finished: None,
+        }
     }
 
     /// The posterior, once the journal has begun.
-    pub fn posterior(&self) -> Option<&Posterior<AnyFamily, AnyProcess>> {
+    pub fn posterior(&self) -> Option<&Posterior<K::Family, K::Process>> {
         self.fold.as_ref().map(Fold::posterior)
     }
 
-    /// Columns, seed and batch size, once the journal has begun.
-    pub fn provenance(&self) -> Option<&Arc<Provenance>> {
-        self.provenance.as_ref()
+    /// What data are made of, seed and batch size, once the journal has begun.
+    pub fn about(&self) -> Option<&Arc<K::About>> {
+        self.about.as_ref()
+    }
+
+    /// Rows or documents in the posterior.
+    pub fn rows(&self) -> u64 {
+        if K::IS_COUNTED {
+            self.count.rows
+        } else {
+            self.posterior().map_or(0, |all| all.mass().round() as u64)
+        }
     }
 
     /// Last message read.
@@ -162,22 +189,22 @@ impl Replica {
     }
 
     /// A sample of rows, and the first rows until they have been learned from again.
-    pub fn memory(&self) -> &Memory {
+    pub fn memory(&self) -> &MemoryOf<K> {
         &self.memory
     }
 
     /// Takes in the sample of rows that this worker has seen.
-    pub fn pool(&mut self, memory: &Memory) {
+    pub fn pool(&mut self, memory: &MemoryOf<K>) {
         Arc::make_mut(&mut self.memory).pool(memory);
     }
 
     /// The replica of somebody who has gone on alone: it is no longer one of the journal.
-    pub(crate) fn go_on_from(&mut self, fold: Fold<AnyFamily, AnyProcess>) {
+    pub(crate) fn go_on_from(&mut self, fold: FoldOf<K>) {
         self.fold = Some(fold);
     }
 
     /// The fold, for whoever looks after the model; `None` before the journal has begun.
-    pub fn fold(&self) -> Option<&Fold<AnyFamily, AnyProcess>> {
+    pub fn fold(&self) -> Option<&FoldOf<K>> {
         self.fold.as_ref()
     }
 
@@ -229,13 +256,9 @@ impl Replica {
     }
 
     /// The model at this position.
-    pub fn model(&self) -> Option<Model> {
-        let (fold, provenance) = (self.fold.clone()?, self.provenance.as_deref()?);
-        let mut provenance = provenance.clone();
-        // Rows of a cluster are unweighted, so the mass is their number.
-        provenance.observations = fold.posterior().mass().round() as u64;
-        provenance.conflicts = self.tally.superseded;
-        Some(Model { fold, provenance })
+    pub fn model(&self) -> Option<K::Model> {
+        let (fold, about) = (self.fold.clone()?, self.about.as_deref()?);
+        Some(K::model(fold, about, self.count, self.tally.superseded))
     }
 
     /// Reads the next message. Every replica that reads the same messages is in the same state afterwards.
@@ -287,10 +310,18 @@ impl Replica {
         }
     }
 
-    fn apply(&mut self, record: Record) -> Applied {
+    fn apply(&mut self, record: Record<K>) -> Applied {
         let applied = match record {
             Record::Begin(begun) => self.begin(*begun),
             Record::Entry(entry) => self.entry(&entry),
+            Record::Counted { count, .. } if !count.is_possible() => Err(VoidReason::Improper),
+            Record::Counted { count, entry } => {
+                let applied = self.entry(&entry);
+                if matches!(applied, Ok(Applied::Absorbed(..))) {
+                    self.count.add(count);
+                }
+                applied
+            }
             Record::Judged { next_id, entry } => self.judged(next_id, &entry),
             Record::Aside { batch, .. } if batch.0 > MAX_BATCH => Err(VoidReason::Improper),
             Record::Aside { batch, .. } if self.is_settled(batch) => Err(VoidReason::Settled(batch)),
@@ -307,23 +338,24 @@ impl Replica {
         applied.unwrap_or_else(Applied::Void)
     }
 
-    fn begin(&mut self, (model, memory): (Model, Memory)) -> Result<Applied, VoidReason> {
+    fn begin(&mut self, (model, memory): (K::Model, MemoryOf<K>)) -> Result<Applied, VoidReason> {
         if self.fold.is_some() {
             return Err(VoidReason::Begun);
         }
-        let runs = model.fold.absorbed().runs().iter();
+        let (fold, about, count) = K::parts(model);
+        let runs = fold.absorbed().runs().iter();
         if let Some(batch) =
             runs.flat_map(|(first, last)| *first..=*last).find(|id| self.aside.contains(BatchId(*id)))
         {
             return Err(VoidReason::Settled(BatchId(batch)));
         }
-        self.fold = Some(model.fold);
-        self.provenance = Some(Arc::new(model.provenance));
+        self.fold = Some(fold);
+        (self.about, self.count) = (Some(Arc::new(about)), count);
         self.memory = Arc::new(memory);
         Ok(Applied::Begun)
     }
 
-    fn judged(&mut self, next_id: u64, entry: &MixtureEntry) -> Result<Applied, VoidReason> {
+    fn judged(&mut self, next_id: u64, entry: &EntryOf<K>) -> Result<Applied, VoidReason> {
         match self.fold.as_ref().map(Fold::next_id) {
             Some(now) if now != next_id => Err(VoidReason::Judged(next_id)),
             _ => self.entry(entry),
@@ -333,7 +365,7 @@ impl Replica {
     /// All minibatches of the entry count, or none.
     fn absorb(
         &mut self,
-        entry: &MixtureEntry,
+        entry: &EntryOf<K>,
         absorb: &Absorb,
         also: &[BatchId],
     ) -> Result<Applied, VoidReason> {
@@ -353,16 +385,15 @@ impl Replica {
         Ok(Applied::Absorbed(absorb.batch, fold.next_id() - before))
     }
 
-    fn entry(&mut self, entry: &MixtureEntry) -> Result<Applied, VoidReason> {
+    fn entry(&mut self, entry: &EntryOf<K>) -> Result<Applied, VoidReason> {
         let fold = self.fold.as_mut().ok_or(VoidReason::NotBegun)?;
         match entry {
             Entry::Absorb(absorb) => self.absorb(entry, absorb, &[]),
             Entry::Sum { also, absorb } => self.absorb(entry, absorb, also),
             Entry::Prior { family, process } => {
-                let now = fold.posterior().family();
-                if family.name() != now.name()
-                    || family.n_features() != now.n_features()
-                    || process.name() != fold.posterior().process().name()
+                let (now, now_process) = (fold.posterior().family(), fold.posterior().process());
+                if family.n_features() != now.n_features()
+                    || !K::can_follow((now, now_process), (family, process))
                 {
                     return Err(VoidReason::Improper);
                 }
@@ -379,10 +410,7 @@ impl Replica {
                 Ok(Applied::Upkeep)
             }
             Entry::Replace { mass, evidence } => {
-                let counts: f64 = evidence.iter().map(|(_, evidence)| evidence.labels.expected_count).sum();
-                let family = fold.posterior().family();
-                if !adds_up(counts, *mass) || !evidence.iter().all(|(_, evidence)| is_sane(evidence, family))
-                {
+                if !is_sane(|| evidence.iter().map(|(_, evidence)| evidence), *mass, fold.posterior()) {
                     return Err(VoidReason::Improper);
                 }
                 fold.apply(entry)?;
@@ -398,17 +426,9 @@ impl Replica {
 }
 
 /// Whether some rows could have taught this (MASS, PROPER): one bad number would spoil the posterior of everybody.
-fn is_possible(absorb: &Absorb, posterior: &Posterior<AnyFamily, AnyProcess>) -> bool {
+fn is_possible<F: Conjugate, P: Process>(absorb: &Absorb, posterior: &Posterior<F, P>) -> bool {
     let evidence = || absorb.existing.iter().map(|(_, e)| e).chain(absorb.new.iter().map(|(_, e)| e));
-    let family = posterior.family();
-    let counts: f64 = evidence().map(|evidence| evidence.labels.expected_count).sum();
-    absorb.base <= posterior.version()
-        && adds_up(counts, absorb.mass)
-        && evidence().all(|evidence| is_sane(evidence, family))
-}
-
-fn adds_up(counts: f64, mass: f64) -> bool {
-    mass.is_finite() && mass >= 0.0 && (counts - mass).abs() <= MASS_ROUNDING * (1.0 + mass)
+    absorb.base <= posterior.version() && is_sane(evidence, absorb.mass, posterior)
 }
 
 /// The core checks that the parts make the whole and are proper; this, that there is nothing but numbers in them.
@@ -416,12 +436,26 @@ fn is_a_part(part: &Part) -> bool {
     part.share > 0.0 && part.share < 1.0 && part.offset.iter().all(|value| value.is_finite())
 }
 
-fn is_sane(evidence: &Evidence, family: &AnyFamily) -> bool {
-    let labels = evidence.labels;
-    evidence.stats.len() == family.n_features()
-        && family.admits(&evidence.stats)
-        && labels.expected_count.is_finite()
-        && labels.expected_count >= 0.0
-        && labels.log_p_empty <= 0.0
-        && labels.label_entropy.is_finite()
+/// Whether all of it is proper, and adds up to the mass.
+fn is_sane<'a, F: Conjugate, P: Process, E: Iterator<Item = &'a Evidence>>(
+    evidence: impl Fn() -> E,
+    mass: f64,
+    posterior: &Posterior<F, P>,
+) -> bool {
+    let family = posterior.family();
+    let is_proper = |evidence: &Evidence| {
+        let labels = evidence.labels;
+        evidence.stats.len() == family.n_features()
+            && family.admits(&evidence.stats)
+            && labels.expected_count.is_finite()
+            && labels.expected_count >= 0.0
+            && labels.log_p_empty <= 0.0
+            && labels.label_entropy.is_finite()
+    };
+    // The sums that make the mass are looked at once they are there.
+    mass.is_finite()
+        && mass >= 0.0
+        && evidence().all(is_proper)
+        && (posterior.process().mass_law().accounted(evidence(), mass) - mass).abs()
+            <= MASS_ROUNDING * (1.0 + mass)
 }

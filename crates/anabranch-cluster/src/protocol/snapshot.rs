@@ -7,12 +7,13 @@
 use std::sync::Arc;
 
 use anabranch::central::BatchSet;
-use anabranch_io::model::{Model, ModelFault};
+use anabranch_io::model::ModelFault;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::frame::Parts;
 use super::{Replica, Sequence, Tally};
+use crate::kind::Kind;
 
 /// The version of snapshots that this program writes; it reads this one and older ones.
 pub const SNAPSHOT_VERSION: u16 = 1;
@@ -47,10 +48,10 @@ struct Head {
     finished: Option<u64>,
 }
 
-impl Replica {
+impl<K: Kind> Replica<K> {
     /// The replica as bytes; `None` before the journal has begun.
     pub fn to_snapshot(&self) -> Option<Vec<u8>> {
-        let model = self.model()?.to_checkpoint_bytes(&self.memory);
+        let model = K::to_bytes(&self.model()?, &self.memory);
         let head = Head {
             position: self.position,
             model_bytes: model.len() as u64,
@@ -93,10 +94,12 @@ impl Replica {
             serde_json::from_slice(head).map_err(|_| SnapshotFault::Damaged("its head is not readable"))?;
         let model_bytes = usize::try_from(head.model_bytes).unwrap_or(usize::MAX);
         let (model, parts) = rest.split_at_checked(model_bytes).ok_or(short)?;
-        let (Model { fold, provenance }, memory) = Model::from_checkpoint_bytes(model)?;
+        let (model, memory) = K::from_bytes(model)?;
+        let (fold, about, count) = K::parts(model);
         Ok(Self {
             fold: Some(fold),
-            provenance: Some(Arc::new(provenance)),
+            about: Some(Arc::new(about)),
+            count,
             position: head.position,
             last_birth_message: head.last_birth_message,
             aside: BatchSet::from_runs(head.aside).ok_or(SnapshotFault::Damaged("its runs overlap"))?,

@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use anabranch::central::{BatchSet, Difference};
-use anabranch::family::AnyFamily;
-use anabranch::process::AnyProcess;
 use anabranch_io::journal::{decode_state, encode_state};
 use serde::{Deserialize, Serialize};
 
 use super::frame::Parts;
+use super::pack::{PACKED, pack, unpack};
 use super::{Replica, Sequence, Tally};
+use crate::kind::{Count, Kind};
 
 /// How a replica changed from one message of the journal to a later one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,6 +32,9 @@ pub struct State {
     fingerprint: u32,
     /// Microseconds that each worker shall wait from one append to the next.
     pub pace: u64,
+    /// Beside the others, where the mass does not tell it.
+    #[serde(skip)]
+    count: Option<Count>,
 }
 
 /// What a replica made of a state.
@@ -48,20 +51,31 @@ pub enum Told {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Prior {
-    family: AnyFamily,
-    process: AnyProcess,
+struct Prior<F, P> {
+    family: F,
+    process: P,
 }
 
 impl State {
-    /// The state as bytes.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        encode_state(self)
+    /// The state of such a job as bytes.
+    pub fn to_bytes<K: Kind>(&self) -> Vec<u8> {
+        let bytes = match self.count {
+            None => encode_state(self),
+            Some(count) => encode_state(&(self, count)),
+        };
+        if K::IS_SPARSE { pack(bytes) } else { bytes }
     }
 
-    /// A state from bytes that may be anything.
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        decode_state(bytes)
+    /// The state of such a job from bytes that may be anything.
+    pub fn from_bytes<K: Kind>(bytes: &[u8]) -> Option<Self> {
+        if let Some((&PACKED, packed)) = bytes.split_first().filter(|_| K::IS_SPARSE) {
+            return Self::from_bytes::<K>(&unpack(packed)?);
+        }
+        if !K::IS_COUNTED {
+            return decode_state(bytes);
+        }
+        let (state, count): (Self, Count) = decode_state(bytes)?;
+        Some(Self { count: Some(count), ..state })
     }
 
     /// The message of the journal that it leads to.
@@ -70,16 +84,16 @@ impl State {
     }
 }
 
-impl Replica {
+impl<K: Kind> Replica<K> {
     /// How this replica differs from an earlier one of the same journal, or from nothing; `None` where that cannot be told.
-    pub fn state_since(&self, earlier: Option<&Replica>, pace: u64) -> Option<State> {
+    pub fn state_since(&self, earlier: Option<&Self>, pace: u64) -> Option<State> {
         let fold = self.fold.as_ref()?;
         let before = earlier.and_then(|earlier| earlier.fold.as_ref());
         let prior = match before.is_some_and(|before| fold.has_prior_of(before)) {
             true => None,
             false => {
                 let posterior = fold.posterior();
-                let prior = Prior { family: posterior.family().clone(), process: *posterior.process() };
+                let prior = Prior { family: posterior.family(), process: posterior.process() };
                 Some(serde_json::to_string(&prior).ok()?)
             }
         };
@@ -96,6 +110,7 @@ impl Replica {
             difference: fold.since(before)?,
             fingerprint: self.fingerprint(),
             pace,
+            count: K::IS_COUNTED.then_some(self.count),
         })
     }
 
@@ -107,10 +122,11 @@ impl Replica {
         if self.position >= state.to {
             return Told::Old;
         }
-        let prior: Option<Prior> = match state.prior.as_deref().map(serde_json::from_str).transpose() {
-            Ok(prior) => prior,
-            Err(_) => return Told::Unfit,
-        };
+        let prior: Option<Prior<K::Family, K::Process>> =
+            match state.prior.as_deref().map(serde_json::from_str).transpose() {
+                Ok(prior) => prior,
+                Err(_) => return Told::Unfit,
+            };
         let brought = fold.brought_to(&state.difference, prior.map(|prior| (prior.family, prior.process)));
         let (Some(fold), Some(aside), Some(parts)) =
             (brought, BatchSet::from_runs(state.aside.clone()), Parts::from_bytes(&state.parts))
@@ -123,7 +139,8 @@ impl Replica {
         }
         let there = Self {
             fold: Some(fold),
-            provenance: self.provenance.clone(),
+            about: self.about.clone(),
+            count: state.count.unwrap_or_default(),
             position: state.to,
             last_birth_message: state.last_birth_message,
             aside,

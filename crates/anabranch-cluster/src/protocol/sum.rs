@@ -11,6 +11,8 @@ use anabranch::identify::ComponentId;
 use anabranch::infer::Increment;
 use anabranch::posterior::{Densities, Evidence, Told};
 
+use crate::kind::Count;
+
 /// Increments that were added up, and the names of their minibatches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sum {
@@ -18,19 +20,24 @@ pub struct Sum {
     /// Version that the new components were learned from.
     pub(super) base: u64,
     pub(super) mass: f64,
+    pub(super) count: Count,
     pub(super) familiarity: Option<Told>,
     pub(super) existing: BTreeMap<ComponentId, Evidence>,
     pub(super) new: Vec<Evidence>,
 }
 
 impl Sum {
-    /// What one minibatch taught, as inference made it. Components that it has not touched are left out: what they got is less than
+    /// What one minibatch of so many data taught, as inference made it. Components that it has not touched are left out: what they got is less than
     /// the rounding of the minibatch's mass.
-    pub fn of(batch: BatchId, increment: Increment) -> Self {
+    pub fn of(batch: BatchId, count: Count, increment: Increment) -> Self {
         let Increment { base, mass, familiarity, existing, new } = increment;
         let least = f64::EPSILON * mass;
-        let touched = existing.into_iter().filter(|(_, evidence)| evidence.labels.expected_count > least);
-        Self { batches: vec![batch], base, mass, familiarity, existing: touched.collect(), new }
+        let is_touched = |evidence: &Evidence| {
+            // What counts as mass is one or the other.
+            evidence.labels.expected_count > least || evidence.stats.first().is_some_and(|sum| *sum > least)
+        };
+        let touched = existing.into_iter().filter(|(_, evidence)| is_touched(evidence));
+        Self { batches: vec![batch], base, mass, count, familiarity, existing: touched.collect(), new }
     }
 
     /// The minibatches.
@@ -41,6 +48,11 @@ impl Sum {
     /// Weight of their rows.
     pub fn mass(&self) -> f64 {
         self.mass
+    }
+
+    /// How many data they held.
+    pub fn count(&self) -> Count {
+        self.count
     }
 
     /// Whether there are new components in it.
@@ -69,6 +81,7 @@ impl Sum {
             (mine, theirs) => mine.or(theirs),
         };
         self.mass += other.mass;
+        self.count.add(other.count);
         self.batches.extend(other.batches);
         Ok(())
     }
@@ -107,7 +120,7 @@ mod tests {
             existing: existing.iter().map(|(id, rows)| (ComponentId(*id), evidence(*rows))).collect(),
             new: new.iter().map(|rows| evidence(*rows)).collect(),
         };
-        Sum::of(BatchId(batch), increment)
+        Sum::of(BatchId(batch), Count { rows: 2, left_out: 0.5 }, increment)
     }
 
     #[test]
@@ -118,6 +131,7 @@ mod tests {
         assert_eq!((sum.mass(), sum.base, sum.new.clone()), (9.0, 12, vec![evidence(1.0)]));
         let expected = [(3, 6.0), (4, 1.0), (5, 1.0)].map(|(id, rows)| (ComponentId(id), evidence(rows)));
         assert_eq!(sum.existing, BTreeMap::from(expected));
+        assert_eq!(sum.count(), Count { rows: 4, left_out: 1.0 });
         let told = sum.familiarity.unwrap();
         assert!((told.median + (3.0 * 1.0 + 6.0 * 2.0) / 9.0).abs() < 1e-12, "{told:?}");
         assert_eq!(told.densities, [(1, 1.0), (2, 1.0), (9, 4.0)]);

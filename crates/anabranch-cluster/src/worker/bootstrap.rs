@@ -13,6 +13,7 @@ use super::keep::Kept;
 use super::minibatch::unfinished;
 use super::{Crew, Founding, POLL};
 use crate::error::ClusterError;
+use crate::kind::Kind;
 use crate::protocol::{Append, Event, Expectation, Record};
 use crate::submit::sources;
 
@@ -29,7 +30,7 @@ struct Gathered {
     everything: bool,
 }
 
-impl Crew {
+impl<K: Kind> Crew<K> {
     /// One attempt. It ends when the journal has begun, the lease is lost, or the worker is asked to stop.
     pub(super) async fn bootstrap(self: &Arc<Self>) -> Result<(), ClusterError> {
         let gathered = self.gather().await;
@@ -47,7 +48,7 @@ impl Crew {
             Ok(Err(reason)) => return Err(ClusterError::Founding(reason)),
             Err(panic) => return Err(ClusterError::Founding(panic.to_string())),
         };
-        let record = Record::Begin(Box::new(model)).to_bytes();
+        let record = Record::<K>::Begin(Box::new(model)).to_bytes();
         while self.central.posterior().is_none() {
             match self.send(&record, Append::Births, Expectation::None).await {
                 Event::Appended(at) => self.central.reaches(at).await,

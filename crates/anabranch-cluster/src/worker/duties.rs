@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::upkeep::Upkeep;
 use super::{Crew, GLANCE};
+use crate::kind::Kind;
 use crate::lease::Lease;
 use crate::metrics::add;
 use crate::protocol::{Replica, Sequence};
@@ -20,7 +21,7 @@ const BEAT: Duration = Duration::from_secs(1);
 const BEATS_PER_SIGN: u64 = 5;
 
 /// Runs for as long as the worker does.
-pub(super) async fn tend(crew: Arc<Crew>) {
+pub(super) async fn tend<K: Kind>(crew: Arc<Crew<K>>) {
     let mut lease = Lease::new(crew.job.settings.clone(), &crew.me);
     let mut last = (0, Instant::now());
     let mut upkeep = Upkeep::default();
@@ -42,7 +43,7 @@ pub(super) async fn tend(crew: Arc<Crew>) {
 }
 
 /// Tells the others the folded state while this worker holds the lease.
-pub(super) async fn tell(crew: Arc<Crew>) {
+pub(super) async fn tell<K: Kind>(crew: Arc<Crew<K>>) {
     let mut teller = Teller::default();
     let mut positions = crew.central.positions();
     loop {
@@ -59,7 +60,7 @@ pub(super) async fn tell(crew: Arc<Crew>) {
 }
 
 /// The last act of a worker: the lease and its entry in the list go at once.
-pub(super) async fn release(crew: &Crew, tending: JoinHandle<()>) {
+pub(super) async fn release<K: Kind>(crew: &Crew<K>, tending: JoinHandle<()>) {
     let _ = tending.await;
     if crew.holds_lease.swap(false, Ordering::Relaxed) {
         Lease::release_of(&crew.job.settings, &crew.me).await;
@@ -68,12 +69,12 @@ pub(super) async fn release(crew: &Crew, tending: JoinHandle<()>) {
 }
 
 /// Where the worker stands in the list. The word in front is what a server's permissions can name.
-fn key(crew: &Crew) -> String {
+fn key<K: Kind>(crew: &Crew<K>) -> String {
     format!("worker.{}", crew.me)
 }
 
 /// Puts the worker on the list; the list forgets it when it is silent.
-async fn sign(crew: &Crew) {
+async fn sign<K: Kind>(crew: &Crew<K>) {
     let report = crew.report();
     let status = WorkerStatus {
         id: crew.me.clone(),
@@ -94,7 +95,7 @@ async fn sign(crew: &Crew) {
     let _ = crew.job.workers.put(key(crew), json.into()).await;
 }
 
-async fn snapshot_if_due(crew: &Arc<Crew>, last: &mut (Sequence, Instant)) {
+async fn snapshot_if_due<K: Kind>(crew: &Arc<Crew<K>>, last: &mut (Sequence, Instant)) {
     if last.0 == 0 {
         // A new holder goes by what the one before stored.
         let Ok(newest) = snapshots::newest(&crew.job).await else { return };
@@ -125,7 +126,7 @@ async fn snapshot_if_due(crew: &Arc<Crew>, last: &mut (Sequence, Instant)) {
 }
 
 /// A journal that is half full is cut shorter than it would be.
-async fn room(crew: &Crew) -> Room {
+async fn room<K: Kind>(crew: &Crew<K>) -> Room {
     match crew.job.journal.get_info().await {
         Ok(info) if info.state.bytes > crew.job.spec.journal_bytes / 2 => Room::Scarce,
         _ => Room::Plenty,

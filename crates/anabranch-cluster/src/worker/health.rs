@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::Crew;
 use crate::error::{in_words, server_code};
 use crate::job::NO_STREAM;
+use crate::kind::Kind;
 use crate::metrics::get;
 use crate::operate::is_paused;
 use crate::protocol::Replica;
@@ -101,7 +102,7 @@ impl Seen {
 }
 
 /// Looks for as long as the worker runs.
-pub(super) async fn watch(crew: Arc<Crew>) {
+pub(super) async fn watch<K: Kind>(crew: Arc<Crew<K>>) {
     let mut said = None;
     loop {
         let found = crew.look_at_queue().await;
@@ -122,7 +123,7 @@ pub(super) async fn watch(crew: Arc<Crew>) {
     }
 }
 
-impl Crew {
+impl<K: Kind> Crew<K> {
     async fn look_at_queue(&self) -> Result<Queue, String> {
         for stream in [&self.job.batches, &self.job.journal] {
             if let Err(error) = stream.get_info().await {
@@ -163,14 +164,14 @@ impl Crew {
 }
 
 /// What the endpoint shows of a worker.
-pub(super) struct Shown(pub(super) Arc<Crew>);
+pub(super) struct Shown<K: Kind>(pub(super) Arc<Crew<K>>);
 
 fn said(trouble: Option<String>) -> (bool, String) {
     let body = serde_json::json!({ "status": trouble.as_deref().unwrap_or("ok") });
     (trouble.is_none(), body.to_string())
 }
 
-impl Page for Shown {
+impl<K: Kind> Page for Shown<K> {
     fn live(&self) -> (bool, String) {
         let still = self.0.pulse.seen().looked.elapsed();
         said((still > STILL).then(|| format!("the worker has stood still for {} s", still.as_secs())))

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use tokio::task::JoinHandle;
 
 use super::{Crew, handed};
+use crate::kind::Kind;
 
 /// The messages that a worker holds, each under a number of its own.
 #[derive(Default)]
@@ -88,7 +89,7 @@ impl Kept {
     }
 }
 
-impl Crew {
+impl<K: Kind> Crew<K> {
     /// Gives minibatches back that nothing was tried with: others need not wait for them, and it is no failure.
     pub(super) async fn hand_back(&self, kept: Vec<Kept>) {
         self.note_handed(kept.iter().map(|kept| kept.batch)).await;

@@ -5,9 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anabranch::batch::Minibatch;
 use anabranch::central::BatchId;
 use anabranch::engine::minibatch_rng;
-use anabranch::infer::{Increment, infer, spread};
+use anabranch::infer::{Increment, Inference};
 use anabranch_io::printable::printable;
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::{AckKind, Message};
@@ -17,10 +18,10 @@ use super::keep::Kept;
 use super::sums::{Joined, Learning};
 use crate::error::ClusterError;
 use crate::job::last_sequence;
+use crate::kind::{Count, Kind};
 use crate::metrics::{Spent, add};
 use crate::names::batch_id;
 use crate::protocol::{Append, Event, Expectation, Record};
-use crate::rows::{decode_rows, message_limits};
 use crate::submit::NUMBER_HEADER;
 
 /// A minibatch that failed is tried again after this.
@@ -44,7 +45,7 @@ enum Failure {
     Leaving,
 }
 
-impl Crew {
+impl<K: Kind> Crew<K> {
     /// The name of a message's minibatch, and how often it was delivered.
     pub(super) fn name_of(&self, message: &Message) -> Option<(BatchId, u64)> {
         let info = message.info().ok()?;
@@ -97,19 +98,17 @@ impl Crew {
         kept: &mut Kept,
         learning: Learning,
     ) -> Result<(), Failure> {
-        let permit = Arc::clone(&self.threads).acquire_owned().await.expect("nobody closes it");
-        if self.ends() {
-            return Err(Failure::Leaving);
-        }
         let (crew, payload) = (Arc::clone(self), kept.message().payload.clone());
-        let inference = tokio::task::spawn_blocking(move || {
+        let learned = self.threads.run(move || {
+            if crew.ends() {
+                return Err(Failure::Leaving);
+            }
             let learned = catch_unwind(AssertUnwindSafe(|| crew.infer(batch, &payload)));
-            drop(permit);
             learned.unwrap_or_else(|panic| Err(Failure::Broke(words(&*panic))))
         });
-        let (increment, rows) = inference.await.map_err(|error| Failure::Broke(error.to_string()))??;
+        let (increment, count) = learned.await.unwrap_or(Err(Failure::Leaving))?;
         kept.let_rows_go();
-        match self.join(batch, increment, rows, learning).await {
+        match self.join(batch, increment, count, learning).await {
             Joined::In => Ok(()),
             Joined::Overtaken if self.central.with(|replica| replica.is_absorbed(batch)) => Ok(()),
             Joined::Overtaken => Err(Failure::Overtaken),
@@ -118,23 +117,23 @@ impl Crew {
     }
 
     /// Steps 1 and 2 of the paper's Figure 1: the posterior as it is now, and what the minibatch adds to it.
-    fn infer(&self, batch: BatchId, payload: &[u8]) -> Result<(Increment, u64), Failure> {
+    fn infer(&self, batch: BatchId, payload: &[u8]) -> Result<(Increment, Count), Failure> {
         let started = Instant::now();
         let posterior =
             self.central.posterior().expect("nothing is taken from the queue before the journal has begun");
-        let provenance = self.central.with(|replica| replica.provenance().cloned()).expect("it has begun");
+        let about = self.central.with(|replica| replica.about().cloned()).expect("it has begun");
         let spec = &self.job.spec;
-        let limits = message_limits(spec.batch_size);
-        let mut rows = decode_rows(payload, &provenance.schema, posterior.family(), spec.on_bad_row, limits)
-            .map_err(Failure::Poison)?;
+        let (mut data, left_out) =
+            K::decode(payload, &about, posterior.family(), spec).map_err(Failure::Poison)?;
         let mut workspace = self.workspaces.lock().expect("no holder panics").pop().unwrap_or_default();
-        let mut rng = minibatch_rng(self.job.spec.seed, batch);
-        spread(posterior.family(), &mut rows, &mut rng);
-        let (increment, _) = infer(&posterior, &rows, &self.settings, &mut rng, &mut workspace);
+        let mut rng = minibatch_rng(spec.seed, batch);
+        let inference = &self.learning.inference;
+        inference.prepare(posterior.family(), &mut data, &mut rng);
+        let increment = inference.infer(&posterior, &data, &mut rng, &mut workspace);
         self.workspaces.lock().expect("no holder panics").push(workspace);
-        self.sample.lock().expect("no holder panics").offer(batch, &rows);
+        self.sample.lock().expect("no holder panics").offer(batch, &data);
         self.metrics.spent(Spent::Inferring, started.elapsed());
-        Ok((increment, rows.n_rows() as u64))
+        Ok((increment, Count { rows: data.n_rows() as u64, left_out }))
     }
 
     /// Appends a record; while the server has no room it waits for the journal to be trimmed.
@@ -163,7 +162,7 @@ impl Crew {
 
     /// Writes into the journal that the minibatch is void from now on, and keeps it where people can look at it.
     pub(super) async fn set_aside(&self, batch: BatchId, reason: &str, kept: Kept) {
-        let record = Record::Aside { batch, reason: reason.to_owned() }.to_bytes();
+        let record = Record::<K>::Aside { batch, reason: reason.to_owned() }.to_bytes();
         while !self.central.with(|replica| replica.is_settled(batch)) {
             match self.send(&record, Append::Plain, Expectation::None).await {
                 Event::Appended(at) => self.central.reaches(at).await,

@@ -14,6 +14,7 @@ mod keep;
 mod minibatch;
 mod pace;
 mod sums;
+mod threads;
 mod upkeep;
 
 #[cfg(test)]
@@ -27,22 +28,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anabranch::central::{BatchId, Memory};
-use anabranch::infer::{Settings, Workspace};
-use anabranch_io::model::Model;
+use anabranch::central::BatchId;
+use anabranch::engine::Config;
 use arc_swap::ArcSwap;
 use async_nats::jetstream::consumer::{Consumer, pull};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use serde::Serialize;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use self::health::Shown;
 use self::keep::Hands;
 use self::sums::{MOST_HELD, Sums};
-use crate::error::ClusterError;
+use self::threads::Threads;
+use crate::error::{ClusterError, Doing};
 use crate::job::Job;
+use crate::kind::{Kind, MemoryOf, WorkspaceOf};
 use crate::metrics::{Metrics, Spent, get};
 use crate::operate::is_paused;
 use crate::patience::patiently;
@@ -54,18 +55,20 @@ use crate::web::{self, Door};
 
 /// How long one request for minibatches waits.
 const POLL: Duration = Duration::from_millis(500);
+/// Minibatches that are fetched ahead besides one for each thread: small ones are learned from faster than others come.
+const AHEAD: usize = 2;
 /// How often the wish to stop is looked at.
 const GLANCE: Duration = Duration::from_millis(50);
 /// What is under way when a worker is asked to stop may take this long; the rest is handed back.
 const GRACE: Duration = Duration::from_secs(20);
 
 /// Makes the first model: the part of the bootstrap that knows families and priors.
-pub trait Founder: Send + Sync + 'static {
+pub trait Founder<K: Kind>: Send + Sync + 'static {
     /// The number of rows in a message, or why it cannot be read.
     fn check(&self, message: &[u8]) -> Result<usize, String>;
 
     /// The model of the first minibatches, with the rows that it remembers. Their names are in it afterwards.
-    fn found(&self, founding: Founding) -> Result<(Model, Memory), String>;
+    fn found(&self, founding: Founding) -> Result<(K::Model, MemoryOf<K>), String>;
 }
 
 /// The first minibatches of a job.
@@ -78,11 +81,11 @@ pub struct Founding {
 }
 
 /// How a worker runs.
-pub struct WorkerConfig {
+pub struct WorkerConfig<K: Kind> {
     /// Threads that infer.
     pub threads: usize,
     /// Makes the first model.
-    pub founder: Arc<dyn Founder>,
+    pub founder: Arc<dyn Founder<K>>,
     /// Address of `/health` and `/metrics`.
     pub listen: Option<SocketAddr>,
     /// What visitors of the endpoint must show.
@@ -94,7 +97,7 @@ pub struct WorkerConfig {
     /// True when the worker shall end.
     pub stopped: Arc<dyn Fn() -> bool + Send + Sync>,
     /// True when there is nothing more to do.
-    pub until: Box<dyn Fn(&Replica) -> bool + Send + Sync>,
+    pub until: Box<dyn Fn(&Replica<K>) -> bool + Send + Sync>,
     /// Where messages for people go.
     pub say: Box<dyn Fn(&str) + Send + Sync>,
 }
@@ -139,20 +142,20 @@ pub struct Report {
 }
 
 /// What all tasks of a worker share.
-struct Crew {
+struct Crew<K: Kind> {
     job: Job,
     me: String,
-    central: Arc<Central>,
+    central: Arc<Central<K>>,
     metrics: Arc<Metrics>,
-    config: WorkerConfig,
-    settings: Settings,
+    config: WorkerConfig<K>,
+    learning: Config<K::Inference>,
     /// Another one when somebody has deleted it.
     queue: ArcSwap<Consumer<pull::Config>>,
     pulse: health::Pulse,
-    threads: Arc<Semaphore>,
-    workspaces: Mutex<Vec<Workspace>>,
+    threads: Threads,
+    workspaces: Mutex<Vec<WorkspaceOf<K>>>,
     /// A sample of the rows that this worker has learned from.
-    sample: Mutex<Memory>,
+    sample: Mutex<MemoryOf<K>>,
     hands: Arc<Hands>,
     sums: Arc<Sums>,
     holds_lease: AtomicBool,
@@ -161,7 +164,7 @@ struct Crew {
 }
 
 /// Works until asked to stop.
-pub async fn work(job: Job, config: WorkerConfig) -> Result<Report, ClusterError> {
+pub async fn work<K: Kind>(job: Job, config: WorkerConfig<K>) -> Result<Report, ClusterError> {
     let listener = match config.listen {
         Some(address) => Some(web::listen(address, config.token.as_deref()).await?),
         None => None,
@@ -178,8 +181,8 @@ pub async fn work(job: Job, config: WorkerConfig) -> Result<Report, ClusterError
         pulse: health::Pulse::default(),
         central,
         metrics: Arc::default(),
-        settings: Settings { max_new: job.spec.max_new as usize, ..Settings::default() },
-        threads: Arc::new(Semaphore::new(config.threads.max(1))),
+        learning: K::config(&job.spec),
+        threads: Threads::start(config.threads).doing("starting the threads that infer")?,
         workspaces: Mutex::default(),
         sample: Mutex::default(),
         hands: Arc::default(),
@@ -228,7 +231,7 @@ pub async fn work(job: Job, config: WorkerConfig) -> Result<Report, ClusterError
     result.map(|()| crew.report())
 }
 
-impl Crew {
+impl<K: Kind> Crew<K> {
     fn stopped(&self) -> bool {
         (self.config.stopped)()
     }
@@ -254,7 +257,8 @@ impl Crew {
         let mut appending = JoinSet::new();
         appending.spawn(Arc::clone(self).append_sums());
         let mut tasks = JoinSet::new();
-        let most = 2 * self.config.threads.max(1);
+        // One for each thread, and those that come next.
+        let most = 2 * self.config.threads.max(1) + AHEAD;
         while !self.ends() {
             while tasks.try_join_next().is_some() {}
             if self.is_paused() {

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 
 use super::Crew;
 use super::pace::{LONGEST, Pace};
+use crate::kind::{Count, Kind};
 use crate::metrics::{Spent, add};
 use crate::protocol::{Author, Event, Step, Sum};
 
@@ -65,7 +66,6 @@ struct Waiting {
 /// A sum that more may come to.
 struct Open {
     sum: Sum,
-    rows: u64,
     since: Instant,
     answers: Vec<oneshot::Sender<Joined>>,
 }
@@ -137,7 +137,7 @@ impl Sums {
         Learning(Arc::clone(self))
     }
 
-    fn push(&self, sum: Sum, rows: u64, alone: bool) -> oneshot::Receiver<Joined> {
+    fn push(&self, sum: Sum, alone: bool) -> oneshot::Receiver<Joined> {
         let (answer, answered) = oneshot::channel();
         let mut waiting = self.lock();
         let last = waiting.queue.back_mut().filter(|open| !alone && open.sum.batches().len() < MOST);
@@ -145,7 +145,6 @@ impl Sums {
             None => Some((sum, answer)),
             Some(open) => match open.sum.add(sum) {
                 Ok(()) => {
-                    open.rows += rows;
                     open.answers.push(answer);
                     None
                 }
@@ -153,7 +152,7 @@ impl Sums {
             },
         };
         if let Some((sum, answer)) = apart {
-            let open = Open { sum, rows, since: Instant::now(), answers: vec![answer] };
+            let open = Open { sum, since: Instant::now(), answers: vec![answer] };
             waiting.queue.push_back(open);
         }
         drop(waiting);
@@ -194,16 +193,16 @@ impl Drop for Learning {
     }
 }
 
-impl Crew {
+impl<K: Kind> Crew<K> {
     /// Brings what a minibatch taught to the journal, together with others; returns when that is settled.
     pub(super) async fn join(
         &self,
         batch: BatchId,
         increment: Increment,
-        rows: u64,
+        count: Count,
         learning: Learning,
     ) -> Joined {
-        let answered = self.sums.push(Sum::of(batch, increment), rows, !self.job.spec.has_sums());
+        let answered = self.sums.push(Sum::of(batch, count, increment), !self.job.spec.has_sums());
         drop(learning);
         // Who takes a sum answers, unless the worker goes.
         answered.await.unwrap_or(Joined::Overtaken)
@@ -225,6 +224,7 @@ impl Crew {
     async fn append_sum(self: Arc<Self>, open: Open, permit: OwnedSemaphorePermit) {
         let started = Instant::now();
         let (minibatches, mass) = (open.sum.batches().len() as u64, open.sum.mass());
+        let rows = open.sum.count().rows;
         let ended = self.append(Author::new(open.sum, Identification::Optimal), permit).await;
         self.metrics.spent(Spent::Appending, started.elapsed());
         let (joined, outcome) = match ended {
@@ -238,7 +238,7 @@ impl Crew {
         match joined {
             Joined::In => {
                 self.sums.lock().ours += mass;
-                self.metrics.finished(minibatches, open.rows, outcome);
+                self.metrics.finished(minibatches, rows, outcome);
             }
             Joined::Overtaken | Joined::Rejected => add(&self.metrics.overtaken, minibatches),
         }
@@ -248,7 +248,7 @@ impl Crew {
     }
 
     /// Does what the author says until he is done, however long the server is away. The next one may send when this one has.
-    async fn append(self: &Arc<Self>, mut author: Author, permit: OwnedSemaphorePermit) -> Step {
+    async fn append(self: &Arc<Self>, mut author: Author, permit: OwnedSemaphorePermit) -> Step<K> {
         let mut permit = Some(permit);
         let mut event = Event::Ready;
         loop {
@@ -315,7 +315,8 @@ mod tests {
         let evidence = Evidence { stats: vec![9.0], labels };
         let existing = vec![(ComponentId(0), evidence.clone())];
         let (existing, new) = if opens { (vec![], vec![evidence]) } else { (existing, vec![]) };
-        Sum::of(BatchId(batch), Increment { base: 0, mass: 9.0, familiarity: None, existing, new })
+        let count = Count { rows: 9, left_out: 0.0 };
+        Sum::of(BatchId(batch), count, Increment { base: 0, mass: 9.0, familiarity: None, existing, new })
     }
 
     /// The minibatches of the sums that wait.
@@ -328,11 +329,11 @@ mod tests {
     fn minibatches_wait_in_one_sum_unless_two_of_them_open_components() {
         let sums = Sums::default();
         let mut answers: Vec<_> = [(1, false), (2, true), (3, false), (4, true)]
-            .map(|(n, new)| sums.push(sum(n, new), 9, false))
+            .map(|(n, new)| sums.push(sum(n, new), false))
             .into();
         assert_eq!(waiting(&sums), [vec![1, 2, 3], vec![4]]);
-        assert_eq!(sums.lock().queue[0].rows, 27);
-        answers.push(sums.push(sum(5, false), 9, true));
+        assert_eq!(sums.lock().queue[0].sum.count().rows, 27);
+        answers.push(sums.push(sum(5, false), true));
         assert_eq!(waiting(&sums), [vec![1, 2, 3], vec![4], vec![5]], "alone where the job knows no sums");
     }
 
@@ -349,14 +350,14 @@ mod tests {
         assert_eq!(sums.lock().enough(1e6), 31_250.0);
         sums.lock().pace.measure(Instant::now() + Duration::from_secs(1), [100.0, 1.0]);
         sums.lock().left = Instant::now() + Duration::from_secs(5);
-        let _answer = sums.push(sum(1, false), 9, false);
+        let _answer = sums.push(sum(1, false), false);
         assert_eq!((due(false), due(true)), (Some(false), Some(false)));
         let at = sums.lock().due(1e6, true).unwrap();
         assert!(at <= sums.lock().queue[0].since + LINGER);
-        let _answer = sums.push(sum(2, true), 9, false);
+        let _answer = sums.push(sum(2, true), false);
         assert_eq!(due(false), Some(true));
         sums.lock().queue.clear();
-        let _answer = sums.push(sum(3, false), 9, false);
+        let _answer = sums.push(sum(3, false), false);
         sums.lock().ours = 1.0;
         assert_eq!(due(false), Some(true), "more would be too much beside what the posterior knows");
     }

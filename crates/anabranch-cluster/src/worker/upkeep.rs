@@ -5,12 +5,10 @@ use std::sync::Arc;
 
 use anabranch::central::{Central, Entry, Fold};
 use anabranch::engine::{self, Config, is_due};
-use anabranch::family::AnyFamily;
-use anabranch::process::AnyProcess;
-use anabranch_io::journal::MixtureEntry;
 use tokio::task::JoinSet;
 
 use super::Crew;
+use crate::kind::{BatchOf, EntryOf, Kind};
 use crate::metrics::add;
 use crate::names::count_of_source;
 use crate::protocol::{Append, Event, Expectation, Record, Replica};
@@ -37,7 +35,7 @@ enum Work {
 
 impl Upkeep {
     /// Starts what is due, unless something is under way.
-    pub(super) async fn if_due(&mut self, crew: &Arc<Crew>) {
+    pub(super) async fn if_due<K: Kind>(&mut self, crew: &Arc<Crew<K>>) {
         while self.task.try_join_next().is_some() {}
         let Some(posterior) = crew.central.posterior().filter(|_| self.task.is_empty()) else { return };
         let mass = posterior.mass();
@@ -62,7 +60,7 @@ impl Upkeep {
 }
 
 /// True when every source has ended, all it published is in or set aside, and the model was not finished since.
-async fn has_drained(crew: &Crew) -> bool {
+async fn has_drained<K: Kind>(crew: &Crew<K>) -> bool {
     let replica = crew.central.replica();
     if replica.is_finished() || !crew.job.batches.get_info().await.is_ok_and(|info| info.state.messages == 0)
     {
@@ -76,7 +74,7 @@ async fn has_drained(crew: &Crew) -> bool {
         && sources.iter().all(|(number, source)| source.finished && is_in(*number) >= source.published)
 }
 
-async fn look_after(crew: Arc<Crew>, work: Work) {
+async fn look_after<K: Kind>(crew: Arc<Crew<K>>, work: Work) {
     let replica = crew.replica_with_sample();
     let settled = replica.settled();
     let spec = crew.job.spec.clone();
@@ -90,7 +88,7 @@ async fn look_after(crew: Arc<Crew>, work: Work) {
         add(&crew.metrics.upkeep, 1);
     }
     // Components that appeared meanwhile made a split void, and what followed from it: it is judged again.
-    let overtaken = |replica: &Replica| {
+    let overtaken = |replica: &Replica<K>| {
         replica.fold().is_some_and(|fold| fold.next_id() != next_id && fold.aside().is_some())
     };
     if work == Work::Finish && !(has_split(&records) && crew.central.with(overtaken)) {
@@ -100,9 +98,9 @@ async fn look_after(crew: Arc<Crew>, work: Work) {
 }
 
 /// What the engine would append: it works on a copy of the fold, and the journal gets the same entries.
-fn entries(replica: &Replica, spec: &JobSpec, work: Work) -> Vec<MixtureEntry> {
+fn entries<K: Kind>(replica: &Replica<K>, spec: &JobSpec, work: Work) -> Vec<EntryOf<K>> {
     let Some(central) = central(replica) else { return Vec::new() };
-    let (central, config) = (central.recording(), config(spec));
+    let (central, config) = (central.recording(), config::<K>(spec));
     match work {
         Work::Tend => engine::tend(&central, &config),
         Work::Finish => engine::finish(&central, &config),
@@ -112,7 +110,7 @@ fn entries(replica: &Replica, spec: &JobSpec, work: Work) -> Vec<MixtureEntry> {
 
 /// The entries as records, each with its lane, and the number of the next component after them all. From the first split on,
 /// they count only while no other components appear: a split must not come twice, and what follows may name its parts.
-fn records(entries: Vec<MixtureEntry>, mut next_id: u64) -> (Vec<(Record, Append)>, u64) {
+fn records<K: Kind>(entries: Vec<EntryOf<K>>, mut next_id: u64) -> (Vec<(Record<K>, Append)>, u64) {
     let mut records = Vec::with_capacity(entries.len());
     let mut has_split = false;
     for entry in entries {
@@ -128,42 +126,42 @@ fn records(entries: Vec<MixtureEntry>, mut next_id: u64) -> (Vec<(Record, Append
     (records, next_id)
 }
 
-fn has_split(records: &[(Record, Append)]) -> bool {
+fn has_split<K: Kind>(records: &[(Record<K>, Append)]) -> bool {
     records.iter().any(|(_, lane)| *lane == Append::Births)
 }
 
-fn central(replica: &Replica) -> Option<Central<AnyFamily, AnyProcess>> {
+fn central<K: Kind>(replica: &Replica<K>) -> Option<Central<K::Family, K::Process, BatchOf<K>>> {
     let fold = replica.fold()?.clone();
     Some(Central::from_fold(fold).with_memory(replica.memory().clone()))
 }
 
-fn config(spec: &JobSpec) -> Config {
+fn config<K: Kind>(spec: &JobSpec) -> Config<K::Inference> {
     // One thread: the worker's others go on with minibatches.
-    Config { threads: 1, seed: spec.seed, prior: spec.prior.choice(), ..Config::default() }
+    Config { threads: 1, ..K::config(spec) }
 }
 
 /// Ends a replica for whoever takes it from here: the first rows again, the prior again, merges. The journal is left alone, and so
 /// is a model that was finished there.
-pub fn finish(replica: &mut Replica, spec: &JobSpec) {
+pub fn finish<K: Kind>(replica: &mut Replica<K>, spec: &JobSpec) {
     if replica.is_finished() {
         return;
     }
     if let Some(central) = central(replica) {
-        engine::finish(&central, &config(spec));
+        engine::finish(&central, &config::<K>(spec));
         replica.go_on_from(central.checkpoint());
     }
 }
 
-impl Crew {
+impl<K: Kind> Crew<K> {
     /// The replica with the sample of all rows that this worker knows of.
-    pub(super) fn replica_with_sample(&self) -> Replica {
+    pub(super) fn replica_with_sample(&self) -> Replica<K> {
         let mut replica = self.central.replica();
         replica.pool(&self.sample.lock().expect("no holder panics"));
         replica
     }
 
     /// Appends a record that does no harm when it comes twice, and reads up to it.
-    async fn append_once(&self, record: &Record, lane: Append) {
+    async fn append_once(&self, record: &Record<K>, lane: Append) {
         let bytes = record.to_bytes();
         loop {
             match self.send(&bytes, lane, Expectation::None).await {
@@ -178,15 +176,19 @@ impl Crew {
 mod tests {
     use anabranch::batch::Batch;
     use anabranch::central::Part;
-    use anabranch::family::Gaussian;
-    use anabranch::process::Bound;
+    use anabranch::family::{AnyFamily, Gaussian};
+    use anabranch::process::{AnyProcess, Bound};
     use anabranch_io::model::{Model, Provenance};
     use anabranch_io::{Column, Schema};
     use rand::{RngExt, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
     use super::*;
+    use crate::kind::Mixture;
     use crate::protocol::split;
+
+    type Replica = super::Replica<Mixture>;
+    type Record = super::Record<Mixture>;
 
     /// Two clusters, 3000 rows, minibatches of 1000 of which the first is the bootstrap's.
     fn rows() -> Vec<Batch> {
@@ -246,7 +248,7 @@ mod tests {
         let (records, next_id) = records(entries, replica.fold().unwrap().next_id());
         records.iter().for_each(|(record, _)| read(&mut replica, record));
         assert_eq!(replica.fold().unwrap().next_id(), next_id);
-        engine::finish(&central, &config(&JobSpec::default()));
+        engine::finish(&central, &config::<Mixture>(&JobSpec::default()));
         let (ours, theirs) = (replica.posterior().unwrap(), central.snapshot());
         assert_eq!(ours.version(), theirs.version());
         assert_eq!(ours.family(), theirs.family());

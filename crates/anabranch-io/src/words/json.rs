@@ -59,6 +59,18 @@ fn document(line: &[u8], field: Option<&str>) -> Result<Raw, String> {
     }
 }
 
+/// A document as such a line.
+pub(super) fn line(words: &BTreeMap<String, f64>) -> String {
+    let tokens: Vec<&str> =
+        words.iter().flat_map(|(word, count)| std::iter::repeat_n(word.as_str(), *count as usize)).collect();
+    serde_json::json!({ "tokens": tokens }).to_string() + "\n"
+}
+
+/// A text as such a line.
+pub(super) fn text_line(text: &str) -> String {
+    serde_json::json!({ "text": text }).to_string() + "\n"
+}
+
 impl RawReader for JsonReader {
     fn n_words(&self) -> Option<usize> {
         None

@@ -9,6 +9,12 @@ use super::{Entries, Raw, RawReader};
 use crate::error::ReadError;
 use crate::input::Lines;
 
+/// A document as a line of LDA-C.
+pub(super) fn line(entries: &Entries) -> String {
+    let words = entries.iter().map(|(word, count)| format!(" {word}:{count}"));
+    format!("{}{}\n", entries.len(), words.collect::<String>())
+}
+
 pub(super) struct UciReader {
     lines: Lines,
     n_words: usize,

@@ -39,7 +39,7 @@ pub use vocabulary::{Candidates, UNKNOWN, Vocabulary, VocabularyError, WordChoic
 
 use crate::error::ReadError;
 use crate::input::{self, Lines};
-use crate::options::{Format, Input, MAX_MEMORY, OnBadRow};
+use crate::options::{Format, Input, Limits, MAX_MEMORY, OnBadRow};
 use crate::seen::ReadLog;
 
 /// A format of documents.
@@ -84,7 +84,12 @@ pub struct BagOptions {
     pub interrupted: Option<fn() -> bool>,
     /// Bytes that an archive and what is in it may take; otherwise [`MAX_MEMORY`].
     pub max_memory: Option<u64>,
+    /// What all of it may come to, for bytes of somebody whom nobody knows.
+    pub limits: Option<Limits>,
 }
+
+/// Why documents whose words are numbers cannot be read without the words.
+const NUMBERS: &str = "its words are numbers: name the file with the words with --vocabulary";
 
 /// `(word, count)` in any order.
 type Entries = Vec<(u32, f64)>;
@@ -116,6 +121,8 @@ pub struct Bags {
     reader: Option<(String, Box<dyn RawReader>)>,
     /// Inputs that were opened so far.
     opened: usize,
+    /// Documents that were read so far.
+    read: u64,
     log: ReadLog,
     /// Somebody wanted to stop.
     stopped: bool,
@@ -163,6 +170,7 @@ impl Bags {
             options,
             reader: None,
             opened: 0,
+            read: 0,
             log,
             stopped: false,
             skipped: 0,
@@ -212,8 +220,8 @@ impl Bags {
         self.log.clone()
     }
 
-    /// The next `n` documents, fewer at the end, `None` when there are no more.
-    pub fn next_documents(&mut self, n: usize) -> Result<Option<Documents>, ReadError> {
+    /// The next `n` documents before their words are looked up, fewer at the end.
+    fn next_raw(&mut self, n: usize) -> Result<Vec<(usize, String, Raw)>, ReadError> {
         let mut raw = Vec::new();
         let (mut bytes, limit) = (0, self.options.max_memory.unwrap_or(MAX_MEMORY));
         while raw.len() < n.max(1) {
@@ -226,6 +234,12 @@ impl Bags {
                             let what = format!("a minibatch of {n} documents");
                             return Err(ReadError::too_large(file, what, limit));
                         }
+                    }
+                    self.read += 1;
+                    if let Some(Limits { rows, .. }) =
+                        self.options.limits.filter(|most| self.read > most.rows)
+                    {
+                        return Err(ReadError::TooManyRows { file: file.clone(), rows });
                     }
                     raw.push((self.opened - 1, file.clone(), document));
                 }
@@ -245,6 +259,27 @@ impl Bags {
                 Err(error) => return Err(error),
             }
         }
+        Ok(raw)
+    }
+
+    /// The next document as a line that [`Bags`] reads from memory: its words are looked up by whoever learns from it. `None`
+    /// when there are no more.
+    pub fn next_line(&mut self) -> Result<Option<Vec<u8>>, ReadError> {
+        let Some((_, file, raw)) = self.next_raw(1)?.pop() else { return Ok(None) };
+        let line = match raw {
+            Raw::Numbers(_) if self.options.vocabulary.is_none() => {
+                return Err(ReadError::bag(&file, None, NUMBERS.to_owned()));
+            }
+            Raw::Numbers(entries) => lists::line(&entries),
+            Raw::Words(words) => json::line(&words),
+            Raw::Text(text) => json::text_line(&text),
+        };
+        Ok(Some(line.into_bytes()))
+    }
+
+    /// The next `n` documents, fewer at the end, `None` when there are no more.
+    pub fn next_documents(&mut self, n: usize) -> Result<Option<Documents>, ReadError> {
+        let mut raw = self.next_raw(n)?;
         if raw.is_empty() {
             self.check_ends()?;
             return Ok(None);
@@ -298,8 +333,7 @@ impl Bags {
     fn find_words(&mut self, raw: &mut [(usize, String, Raw)]) -> Result<(), ReadError> {
         let words: Vec<&BTreeMap<String, f64>> = worded(raw).collect();
         if words.is_empty() {
-            let detail = "its words are numbers: name the file with the words with --vocabulary".to_owned();
-            return Err(ReadError::bag(&raw[0].1, None, detail));
+            return Err(ReadError::bag(&raw[0].1, None, NUMBERS.to_owned()));
         }
         let choice = &self.options.choice;
         let (vocabulary, common) = Vocabulary::learned(words.into_iter(), choice)
@@ -358,8 +392,9 @@ impl Bags {
                 (None, Some(_)) => None,
                 _ => Some(Format::Jsonl),
             };
+            let unpacked = self.options.limits.map(|limits| limits.bytes);
             let Some(opened) =
-                input::open(&input, table, self.options.interrupted, self.options.max_memory, None)?
+                input::open(&input, table, self.options.interrupted, self.options.max_memory, unpacked)?
             else {
                 continue;
             };
@@ -481,7 +516,11 @@ fn guess(input: &Input, head: &[u8]) -> Option<BagFormat> {
     if head.trim_ascii_start().first() == Some(&b'{') {
         return Some(BagFormat::Jsonl);
     }
-    let Input::Path(path) = input else { return None };
+    let Input::Path(path) = input else {
+        // Bytes have no name: what is no JSON can be lists of numbers alone.
+        let is_list = matches!(input, Input::Memory(_)) && head.first().is_some_and(u8::is_ascii_digit);
+        return is_list.then_some(BagFormat::Ldac);
+    };
     let name = path.file_name()?.to_str()?.to_ascii_lowercase();
     let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name).to_owned();
     match () {

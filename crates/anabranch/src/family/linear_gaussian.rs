@@ -12,7 +12,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::{require_positive, require_some};
-use super::{Conjugate, PriorError};
+use super::{Conjugate, DomainError, PriorError};
 use crate::math::special::LN_2PI;
 
 /// Features with a normal prior under normal noise.
@@ -59,6 +59,20 @@ impl LinearGaussian {
         require_positive("the variance of the noise", &[noise])?;
         require_positive("the variance of the features", &[scale])?;
         Ok(Self { dimensions, noise, scale })
+    }
+
+    /// Sums of products of features and rows stay far inside what a model may hold while numbers lie within ± this.
+    pub const LARGEST: f64 = 1e40;
+    /// The same in words.
+    pub const DOMAIN: &str = "a number within ±1e40";
+
+    /// Checks that a row lies in the domain.
+    pub fn check(&self, row: &[f64]) -> Result<(), DomainError> {
+        let inside = |value: &f64| value.abs() <= Self::LARGEST;
+        match row.iter().position(|value| !inside(value)) {
+            None => Ok(()),
+            Some(column) => Err(DomainError { column, value: row[column], expected: Self::DOMAIN }),
+        }
     }
 
     /// Columns of a row.
