@@ -36,6 +36,8 @@ struct Messages {
     dictionaries: HashMap<i64, ArrayRef>,
     /// Columns to decode, in the order of the batch.
     columns: Vec<usize>,
+    /// There are no more: behind the last message of a file is its index.
+    ended: bool,
     /// Bytes that a message may take, also when its buffers are unpacked.
     limit: u64,
 }
@@ -57,6 +59,7 @@ pub(super) fn open(opened: Opened) -> Result<Option<Box<dyn Reader>>, ReadError>
         schema: SchemaRef::new(arrow_schema::Schema::empty()),
         dictionaries: HashMap::new(),
         columns: Vec::new(),
+        ended: false,
         limit: opened.limit,
     };
     messages.read_schema()?;
@@ -115,10 +118,15 @@ impl Messages {
 
     /// The next message; `None` at the end.
     fn frame(&mut self) -> Result<Option<Frame>, ReadError> {
-        let Some(length) = self.word()? else {
+        if self.ended {
             return Ok(None);
+        }
+        let frame = match self.word()? {
+            Some(length) => self.rest_of_frame(length).map_err(|error| error.cutting_off(true))?,
+            None => None,
         };
-        self.rest_of_frame(length).map_err(|error| error.cutting_off(true))
+        self.ended = frame.is_none();
+        Ok(frame)
     }
 
     fn rest_of_frame(&mut self, mut length: u32) -> Result<Option<Frame>, ReadError> {

@@ -1,6 +1,7 @@
 //! Documents from every format, hostile ones included, and the file of a model of topics.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use anabranch::central::{Central, Memory};
 use anabranch::documents::Documents;
@@ -12,7 +13,11 @@ use anabranch::process::{Bound, Hierarchical};
 use anabranch_io::model::{Model, TopicModel, TopicProvenance};
 use anabranch_io::words::{BagFormat, BagOptions, Bags, UNKNOWN, Vocabulary, WordChoice};
 use anabranch_io::{Format, Input, OnBadRow, ReadError};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use parquet::basic::Compression;
 use proptest::prelude::*;
+
+use crate::support::{arrow_file, arrow_stream, parquet};
 
 fn open(bytes: impl Into<Vec<u8>>, format: BagFormat) -> Result<Bags, ReadError> {
     let vocabulary = Vocabulary::new(["sun", "rain", "wind", "snow"].map(str::to_owned).to_vec()).unwrap();
@@ -201,6 +206,24 @@ fn text_gives_the_same_documents_wherever_it_stands() {
     let options = BagOptions { column: None, ..options };
     let mut bags = Bags::open(&[Input::Path(folder.path().to_owned())], options).unwrap();
     assert_eq!(bags.next_documents(9).unwrap(), Some(expected()));
+}
+
+#[test]
+fn text_stands_in_columns_of_parquet_and_arrow() {
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["Rain, snow and rain", "the sun"]));
+    let ids: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    let batch = RecordBatch::try_from_iter([("id", ids), ("body", texts)]).unwrap();
+    let files = [
+        (parquet(&batch, Compression::SNAPPY), None),
+        (arrow_file(&batch), None),
+        (arrow_stream(&batch), Some(BagFormat::Table(Format::Arrow))),
+    ];
+    for (bytes, format) in files {
+        let (options, input) = with_column(bytes, format, "body");
+        let mut bags = Bags::open(&[input], options).unwrap();
+        assert_eq!(bags.next_documents(9).unwrap(), Some(expected()), "{format:?}");
+        assert_eq!(bags.next_documents(9).unwrap(), None);
+    }
 }
 
 #[test]
