@@ -45,4 +45,4 @@ pub use rows::{decode_rows, encode_rows, message_limits};
 pub use spec::{FeatureSpec, JobSpec, ModelSpec, PriorSpec, TopicSpec, WordSpec};
 pub use status::{SourceStatus, Status, WorkerStatus, status};
 pub use submit::{Digest, SourceState, Submission};
-pub use worker::{Founder, Founding, Report, WorkerConfig, finish, work};
+pub use worker::{Founder, Founding, Report, Until, WorkerConfig, finish, work};

@@ -1,9 +1,9 @@
-//! Records and states that are mostly zeros, as what is left without them: a topic has a number for every word of the
+//! Records, states and models that are mostly zeros, as what is left without them: a topic has a number for every word of the
 //! vocabulary, and a minibatch has few of the words.
 
 use std::io::Read;
 
-/// First byte of what is packed; no record or state begins with it.
+/// First byte of what is packed; no record, state or model begins with it.
 pub(super) const PACKED: u8 = b'Z';
 /// What is longer goes as it is. Whoever reads takes no more, whatever a message claims.
 const MOST: usize = 512 << 20;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::frame::Parts;
+use super::pack::{PACKED, pack, unpack};
 use super::{Replica, Sequence, Tally};
 use crate::kind::Kind;
 
@@ -52,6 +53,7 @@ impl<K: Kind> Replica<K> {
     /// The replica as bytes; `None` before the journal has begun.
     pub fn to_snapshot(&self) -> Option<Vec<u8>> {
         let model = K::to_bytes(&self.model()?, &self.memory);
+        let model = if K::IS_SPARSE { pack(model) } else { model };
         let head = Head {
             position: self.position,
             model_bytes: model.len() as u64,
@@ -94,7 +96,14 @@ impl<K: Kind> Replica<K> {
             serde_json::from_slice(head).map_err(|_| SnapshotFault::Damaged("its head is not readable"))?;
         let model_bytes = usize::try_from(head.model_bytes).unwrap_or(usize::MAX);
         let (model, parts) = rest.split_at_checked(model_bytes).ok_or(short)?;
-        let (model, memory) = K::from_bytes(model)?;
+        let unpacked = match model.split_first().filter(|_| K::IS_SPARSE) {
+            // A model that is not packed begins with the length of its header, a multiple of eight.
+            Some((&PACKED, packed)) => {
+                Some(unpack(packed).ok_or(SnapshotFault::Damaged("its model is not readable"))?)
+            }
+            _ => None,
+        };
+        let (model, memory) = K::from_bytes(unpacked.as_deref().unwrap_or(model))?;
         let (fold, about, count) = K::parts(model);
         Ok(Self {
             fold: Some(fold),

@@ -80,6 +80,9 @@ pub struct Founding {
     pub everything: bool,
 }
 
+/// Says that there is nothing more to do.
+pub type Until<K> = Box<dyn Fn(&Replica<K>) -> bool + Send + Sync>;
+
 /// How a worker runs.
 pub struct WorkerConfig<K: Kind> {
     /// Threads that infer.
@@ -97,7 +100,7 @@ pub struct WorkerConfig<K: Kind> {
     /// True when the worker shall end.
     pub stopped: Arc<dyn Fn() -> bool + Send + Sync>,
     /// True when there is nothing more to do.
-    pub until: Box<dyn Fn(&Replica<K>) -> bool + Send + Sync>,
+    pub until: Until<K>,
     /// Where messages for people go.
     pub say: Box<dyn Fn(&str) + Send + Sync>,
 }
