@@ -29,7 +29,7 @@ fn documents(from: u32, n: u32) -> Documents {
 /// Rows that have one of two features, or both.
 fn rows(from: u32, n: u32) -> Batch {
     let cell = |ix: u32, column: u32| {
-        let (a, b) = (ix % 3 != 0, ix % 3 != 1);
+        let (a, b) = (!ix.is_multiple_of(3), ix % 3 != 1);
         let noise = f64::from((ix * 7 + column * 13) % 11) * 0.01;
         f64::from(u8::from(a)) * f64::from(column)
             + f64::from(u8::from(b)) * (3.0 - f64::from(column))
