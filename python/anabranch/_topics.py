@@ -61,6 +61,9 @@ class HDPTopics(CourseEstimator):
         As given or learned.
     vocabulary_ : array of shape (n_features,)
         The words of the columns; their numbers, where they have no names.
+    subjects_ : array of shape (n_components_,)
+        The number of the subject of each topic, from 0, the largest: topics that have words in common beyond chance. Seven topics
+        or fewer are their own subjects.
     n_unknown_words_ : int
         Words that were left out, where documents were lists of words.
     n_samples_seen_, n_features_in_ : int
@@ -194,6 +197,17 @@ class HDPTopics(CourseEstimator):
         names = self.vocabulary_
         best = np.argsort(-self.components_, axis=1, kind="stable")[:, : _whole("n_words", n_words, 1)]
         return [names[row].tolist() for row in best]
+
+    @property
+    def subjects_(self):
+        """The number of the subject of each topic, from 0, the largest."""
+        self._attribute("ids", "subjects_")
+        return self._engine.subjects(1)[0]
+
+    def subject_words(self, n_words=8):
+        """The words that tell most of each subject, the best first: frequent, and more frequent than elsewhere."""
+        self._attribute("ids", "subjects_")
+        return self._engine.subjects(_whole("n_words", n_words, 1))[1]
 
     # ------------------------------------------------------------------ rows
 

@@ -22,7 +22,7 @@ use crate::error::Fault;
 use crate::learn::Tally;
 use crate::options::{FeatureOptions, Parameters};
 use crate::rows::{Lent, Rows};
-use crate::run::{CourseOf, Kind, Known, PIECE, Pickled, Run, Shown};
+use crate::run::{CourseOf, Kind, Known, Pickled, Run, Shown};
 use crate::view::in_slabs;
 
 /// Features of rows.
@@ -114,16 +114,12 @@ impl Features {
             known.get_or_insert_with(|| schema_of(names, rows.columns())).dimensions()
         };
         rows.expect_columns(columns)?;
-        let piece = |piece: usize| {
-            let (first, last) = (piece * PIECE, ((piece + 1) * PIECE).min(rows.len()));
-            if first >= last {
-                return Ok(None);
-            }
+        let cut = |first: usize, last: usize| {
             let mut values = Vec::with_capacity((last - first) * columns);
             rows.copy(first, last, &mut values)?;
-            Batch::new(columns, values).map(Some).map_err(Fault::input)
+            Batch::new(columns, values).map_err(Fault::input)
         };
-        self.run.learn(py, || self.course(), piece, passes, callback)
+        self.run.learn(py, || self.course(), rows.len(), cut, passes, callback)
     }
 
     /// Prepares what whoever looks will see, so that no mistake is found later than here.

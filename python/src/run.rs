@@ -187,15 +187,21 @@ impl<K: Kind> Run<K> {
         }
     }
 
-    /// Learns from the pieces that `next` yields, `passes` times; `begin` makes the run where there is none.
+    /// Learns from so many data, `passes` times; `cut` yields those from one number up to another, and `begin` makes the run
+    /// where there is none.
     pub fn learn(
         &self,
         py: Python<'_>,
         begin: impl FnOnce() -> Result<CourseOf<K>, Fault>,
-        next: impl Fn(usize) -> Result<Option<Data<K>>, Fault> + Sync,
+        n_data: usize,
+        cut: impl Fn(usize, usize) -> Result<Data<K>, Fault> + Sync,
         passes: u32,
         callback: Option<Py<PyAny>>,
     ) -> PyResult<()> {
+        let next = |piece: usize| {
+            let (first, last) = (piece * PIECE, ((piece + 1) * PIECE).min(n_data));
+            if first < last { cut(first, last).map(Some) } else { Ok(None) }
+        };
         let mut loan = self.lend(begin)?;
         let Loan { run, known } = &mut loan;
         let known = known.as_mut().expect("it is given back when the loan ends");
@@ -363,4 +369,4 @@ impl<K: Kind> Drop for Loan<'_, K> {
 }
 
 /// Pieces of so many data: few enough to be copied, and enough for all workers.
-pub const PIECE: usize = 1 << 13;
+const PIECE: usize = 1 << 13;

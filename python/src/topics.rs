@@ -6,10 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use anabranch::central::Fold;
 use anabranch::documents::Documents;
 use anabranch::family::Topic;
+use anabranch::identify::ComponentId;
 use anabranch::infer::TopicSettings;
 use anabranch::learner::course::Course;
 use anabranch::posterior::{Component, Posterior, TopicPredictor, halves};
 use anabranch::process::{Hierarchical, Process};
+use anabranch::subjects::{Subject, all_words, subjects, telling_words};
 use anabranch_cli::topic_model;
 use anabranch_io::model::{TopicModel, TopicProvenance};
 use anabranch_io::words::Vocabulary;
@@ -21,8 +23,11 @@ use crate::error::Fault;
 use crate::learn::Tally;
 use crate::options::{Parameters, TopicOptions};
 use crate::rows::{Lent, Rows};
-use crate::run::{CourseOf, Kind, Known, PIECE, Pickled, Run, Shown};
+use crate::run::{CourseOf, Kind, Known, Pickled, Run, Shown};
 use crate::view::in_slabs;
+
+/// The number of the subject of each topic, and words of each subject.
+type Grouped<'py> = (Bound<'py, PyArray1<i64>>, Vec<Vec<String>>);
 
 /// Topics of documents.
 pub struct Hdp;
@@ -115,14 +120,8 @@ impl Topics {
         let lent = Lent::borrow(rows)?;
         let rows = lent.rows();
         let n_words = self.agree(rows.columns(), words)?;
-        let piece = |piece: usize| {
-            let (first, last) = (piece * PIECE, ((piece + 1) * PIECE).min(rows.len()));
-            if first >= last {
-                return Ok(None);
-            }
-            documents(rows, first, last, n_words).map(Some)
-        };
-        self.run.learn(py, || self.course(), piece, passes, callback)
+        let cut = |first: usize, last: usize| documents(rows, first, last, n_words);
+        self.run.learn(py, || self.course(), rows.len(), cut, passes, callback)
     }
 
     /// Prepares what whoever looks will see, so that no mistake is found later than here.
@@ -219,6 +218,23 @@ impl Topics {
         attributes.set_item("eta", family.eta())?;
         attributes.set_item("mass", posterior.expected_mass())?;
         Ok(attributes)
+    }
+
+    /// The number of the subject of each topic, and the words that tell most of each subject.
+    fn subjects<'py>(&self, py: Python<'py>, n_words: usize) -> PyResult<Grouped<'py>> {
+        let shown = self.run.look(py)?;
+        let (posterior, vocabulary) = (shown.fold.posterior(), self.known_vocabulary()?);
+        let (found, all) = py.detach(|| (subjects(posterior), all_words(posterior)));
+        let subject_of = |id: &ComponentId| {
+            let place = posterior.position(*id);
+            let has = |subject: &Subject| place.is_some_and(|place| subject.topics.contains(&place));
+            found.list.iter().position(has).map_or(-1, |number| number as i64)
+        };
+        let numbers = shown.predictor.ids().iter().map(subject_of).collect();
+        let name = |word: u32| vocabulary.words()[word as usize].clone();
+        let words =
+            |subject: &Subject| telling_words(&subject.counts, &all, n_words).into_iter().map(name).collect();
+        Ok((PyArray1::from_vec(py, numbers), found.list.iter().map(words).collect()))
     }
 
     /// The bytes of the model file.

@@ -31,6 +31,22 @@ def test_planted_topics_are_found():
     assert model.gamma_ > 0 and model.alpha0_ > 0 and model.eta_ > 0
 
 
+def test_topics_are_grouped_into_subjects():
+    rng = np.random.default_rng(3)
+    documents = []
+    for ix in range(600):
+        subject, topic = ix % 4, ix // 4 % 3
+        words = [f"subject{subject}w{n}" for n in rng.integers(8, size=20)] + [f"topic{subject}{topic}w{n}" for n in rng.integers(8, size=20)]
+        documents.append(words)
+    model = HDPTopics(random_state=0).fit(documents)
+    assert model.n_components_ == 12 and model.subjects_.shape == (12,)
+    assert np.bincount(model.subjects_).tolist() == [3] * 4
+    for words in model.subject_words(5):
+        assert all(word.startswith(words[0][:8]) for word in words) and words[0].startswith("subject")
+    few = HDPTopics(random_state=0).fit(X)
+    assert sorted(few.subjects_.tolist()) == list(range(few.n_components_))
+
+
 def test_sparse_dense_and_whole_numbers_are_the_same():
     model = HDPTopics(bootstrap=300, random_state=1).fit(X)
     for counts in (sparse.csr_matrix(X), sparse.coo_matrix(X.astype(int)), X.astype(np.float32), X.astype(int).tolist()):
