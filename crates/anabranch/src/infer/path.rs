@@ -11,9 +11,9 @@
 //! - Rows score every level by its predictive density, without what they have taught themselves (`court.rs`). The fewest
 //!   components whose density is within two standard errors of the best predict as well as any; the differences of each
 //!   row's scores tell the error. While more rows are to come, one standard error: what merges later loses nothing.
-//! - A small cluster has few such rows. The objective keeps it, where it is that of all rows and the prior of the level: there
-//!   are at least as many components as the level with the largest objective has. Where no rows can judge, it decides
-//!   alone.
+//! - A small cluster has few such rows. The objective keeps it, where it is that of rows with the labels of today and the prior
+//!   of the level: there are at least as many components as the level with the largest objective has. Where no rows can
+//!   judge, it decides alone.
 //!
 //! The objective alone would be no judge: it pays half the logarithm of the rows for each parameter of a component, and
 //! prefers fewer components than predict best where the data are not made of components of this family.
@@ -85,7 +85,7 @@ type ScoresOf<W> = <<W as Walker>::Court as Bench>::Scores;
 /// What the objective of a level is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Objective {
-    /// It is that of all rows with the labels of today.
+    /// It is that of all rows, or of a sample of them, with the labels of today.
     Exact,
     /// Rows that are gone were labelled by what was known then: it counts only where nobody else can judge.
     Estimate,

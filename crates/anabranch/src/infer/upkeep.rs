@@ -84,7 +84,8 @@ pub struct Merges<F> {
 
 /// The merges down to the number of components that is best, with the prior of what is left (`path.rs`), for `horizon` times
 /// the data. The sample stands for all rows. Those of a component that came later than the first minibatch judge it, if they are enough:
-/// components were made from the first rows, and fit each of them a little too well even without what it taught.
+/// components were made from the first rows, and fit each of them a little too well even without what it taught. The evidence of
+/// the sample with its labels of today keeps small clusters, of which too few rows judge.
 pub fn merges<F: Family, P: Process>(
     posterior: &Posterior<F, P>,
     sample: &Batch,
@@ -104,7 +105,7 @@ pub fn merges<F: Family, P: Process>(
         let judges = judges(sample, later, &labels, living.len(), f);
         Court::of_learned(family, judges, *copies, horizon)
     });
-    // What is missing is filled in by what was known when a row was learned.
+    // Where values are missing, the evidence of all rows says what they were expected to be.
     let by_sample = court.is_some() && !sample.has_missing();
     let mut walker = Looking {
         court: court.as_ref(),
