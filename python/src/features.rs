@@ -293,19 +293,14 @@ impl Features {
         let batch_size = self.options.engine.batch_size;
         let first = if config.bootstrap_rows > 0 { config.bootstrap_rows } else { batch_size };
         Ok(Provenance {
-            schema: self.known_schema()?,
             seed: config.seed,
             bootstrap_rows: first as u64,
             batch_size: batch_size as u64,
             observations: tally.rows,
-            skipped_rows: 0,
             matchings: tally.matchings,
             conflicts: tally.conflicts,
-            algorithm: "sda".into(),
-            cut: Default::default(),
-            between: None,
             prior_given: self.prior_given || config.prior == PriorChoice::Given,
-            learned_from: Vec::new(),
+            ..Provenance::new(self.known_schema()?)
         })
     }
 

@@ -314,19 +314,17 @@ impl Learned {
     pub fn provenance(&self, options: &Options) -> Provenance {
         let now = if self.seen.rows() > 0 { vec![self.seen.input()] } else { vec![] };
         Provenance {
-            schema: self.schema.clone(),
             seed: options.engine.seed,
             bootstrap_rows: options.first_rows() as u64,
             batch_size: options.engine.batch_size as u64,
             observations: self.tally.rows,
-            skipped_rows: 0,
             matchings: self.tally.matchings,
             conflicts: self.tally.conflicts,
-            algorithm: "sda".into(),
             cut: self.cut,
             between: self.centre.as_ref().and_then(|centre| centre.between()),
             prior_given: self.config(options).prior == PriorChoice::Given,
             learned_from: InputRead::joined(self.learned_from.clone(), now),
+            ..Provenance::new(self.schema.clone())
         }
     }
 

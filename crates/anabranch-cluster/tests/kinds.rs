@@ -124,19 +124,10 @@ fn features_go_by_the_protocol() {
     let (fold, memory) = begin::<Features>(family, process, rows(0, 90));
     let columns = ["a", "b", "c", "d"].map(Column::number).into();
     let provenance = Provenance {
-        schema: Schema { columns, named: true },
-        seed: 0,
         bootstrap_rows: 90,
         batch_size: 30,
         observations: 90,
-        skipped_rows: 0,
-        matchings: 0,
-        conflicts: 0,
-        algorithm: "sda".into(),
-        cut: Default::default(),
-        between: None,
-        prior_given: false,
-        learned_from: Vec::new(),
+        ..Provenance::new(Schema { columns, named: true })
     };
     let batches: Vec<Batch> = (0..3).map(|n| rows(90 + 30 * n, 30)).collect();
     let replica = go::<Features>(StoredModel { fold, provenance }, memory, &batches);

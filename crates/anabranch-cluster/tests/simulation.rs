@@ -120,19 +120,9 @@ fn certain(rows: u32, ones: u32) -> Evidence {
 
 fn provenance() -> Provenance {
     Provenance {
-        schema: Schema { columns: vec![Column::number("x")], named: true },
-        seed: 0,
         bootstrap_rows: 1,
         batch_size: 1,
-        observations: 0,
-        skipped_rows: 0,
-        matchings: 0,
-        conflicts: 0,
-        algorithm: "sda".into(),
-        cut: Default::default(),
-        between: None,
-        prior_given: false,
-        learned_from: Vec::new(),
+        ..Provenance::new(Schema { columns: vec![Column::number("x")], named: true })
     }
 }
 

@@ -12,11 +12,11 @@ use anabranch_cluster::{
     Access, Features, Job, JobName, JobSpec, Kind, MemoryOf, Mixture, Report, Topics, WorkerConfig,
     fetch_replica, finish, status, work,
 };
-use anabranch_io::{Schema, Source};
+use anabranch_io::Source;
 
 use super::documents::{self, Lines};
 use super::founder::Known;
-use super::submit::{Published, bootstrap_rows, feature_spec, publish, source_name};
+use super::submit::{Published, bootstrap_rows, feature_spec, named, publish, source_name};
 use super::{connect_to, prior_spec, runtime, say};
 use crate::args::FitArgs;
 use crate::failure::{Failure, Tried};
@@ -172,10 +172,6 @@ pub fn run_topics(args: &FitArgs, url: &str) -> Result<Learned<Topics>, Failure>
     let mut learned = learn::<Topics>(args, url, spec, attached, lines)?;
     learned.model.provenance.matchings = learned.report.matchings;
     Ok(learned)
-}
-
-fn named(schema: &Schema) -> Option<Vec<String>> {
-    schema.named.then(|| schema.names().map(str::to_owned).collect())
 }
 
 /// True when every minibatch of the source is in the posterior or set aside and, where nothing else is to come, a worker has

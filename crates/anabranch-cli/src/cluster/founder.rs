@@ -155,19 +155,13 @@ impl Rows {
     /// Where the model of these rows comes from.
     fn provenance(&self, rows: &Batch, source: &dyn Source, prior: PriorChoice) -> Provenance {
         Provenance {
-            schema: source.schema().clone(),
             seed: self.spec.seed,
             bootstrap_rows: rows.n_rows() as u64,
             batch_size: u64::from(self.spec.batch_size),
             observations: rows.n_rows() as u64,
             skipped_rows: source.skipped_rows(),
-            matchings: 0,
-            conflicts: 0,
-            algorithm: "sda".into(),
-            cut: Default::default(),
-            between: None,
             prior_given: prior == PriorChoice::Given,
-            learned_from: Vec::new(),
+            ..Provenance::new(source.schema().clone())
         }
     }
 }

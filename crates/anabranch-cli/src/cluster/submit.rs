@@ -12,7 +12,7 @@ use anabranch_cluster::{
     Access, Digest, FeatureSpec, Job, JobSpec, ModelSpec, SourceState, Submission, encode_rows,
 };
 use anabranch_io::printable::printable;
-use anabranch_io::{Input, OnBadRow, ReadOptions, Source, open};
+use anabranch_io::{Input, OnBadRow, ReadOptions, Schema, Source, open};
 use serde::Serialize;
 
 use super::documents::{self, Lines};
@@ -109,8 +109,7 @@ fn submit_rows(
         None => Some(reading::open_inputs(&args.inputs, options)?),
     };
     // The names, not the positions: what others publish has its own order.
-    let names = source.as_ref().filter(|source| source.schema().named);
-    let names = names.map(|source| source.schema().names().map(str::to_owned).collect());
+    let names = source.as_ref().and_then(|source| named(source.schema()));
     let columns = names.or_else(|| options.columns.clone().filter(|_| source.is_none()));
     let stream = match source {
         None => None,
@@ -151,6 +150,11 @@ pub fn domain_filter(
 ) -> Result<DomainFilter, Failure> {
     let names = source.schema().names().map(str::to_owned).collect();
     Ok(DomainFilter::new(inputs, Some(family.domain(source.schema())?), names, on_bad_row))
+}
+
+/// The names of the columns, where they have some.
+pub fn named(schema: &Schema) -> Option<Vec<String>> {
+    schema.named.then(|| schema.names().map(str::to_owned).collect())
 }
 
 /// Rows that the bootstrap waits for.

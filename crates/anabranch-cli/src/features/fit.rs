@@ -139,19 +139,11 @@ impl Run<'_> {
         let watch = Stopwatch::start();
         let first_rows = if bootstrap > 0 { bootstrap } else { self.engine.batch_size as usize };
         let mut provenance = Provenance {
-            schema: stream.schema().clone(),
             seed: self.engine.seed,
             bootstrap_rows: first_rows as u64,
             batch_size: u64::from(self.engine.batch_size),
-            observations: 0,
-            skipped_rows: 0,
-            matchings: 0,
-            conflicts: 0,
-            algorithm: "sda".into(),
-            cut: Default::default(),
-            between: None,
             prior_given: prior == PriorChoice::Given,
-            learned_from: Vec::new(),
+            ..Provenance::new(stream.schema().clone())
         };
         let central: Centre = match resumed {
             Some((model, memory, reading)) => {

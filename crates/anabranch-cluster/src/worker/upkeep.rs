@@ -211,19 +211,10 @@ mod tests {
 
     fn begun(central: &Central<AnyFamily, AnyProcess>) -> Replica {
         let provenance = Provenance {
-            schema: Schema { columns: vec![Column::number("x")], named: true },
-            seed: 0,
             bootstrap_rows: 1000,
             batch_size: 1000,
             observations: 3000,
-            skipped_rows: 0,
-            matchings: 0,
-            conflicts: 0,
-            algorithm: "sda".into(),
-            cut: Default::default(),
-            between: None,
-            prior_given: false,
-            learned_from: Vec::new(),
+            ..Provenance::new(Schema { columns: vec![Column::number("x")], named: true })
         };
         let mut replica = Replica::new();
         let model = Model { fold: central.checkpoint(), provenance };

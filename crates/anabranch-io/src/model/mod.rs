@@ -78,6 +78,27 @@ pub struct Provenance {
     pub learned_from: Vec<InputRead>,
 }
 
+impl Provenance {
+    /// Of a model of these columns that has learned nothing yet.
+    pub fn new(schema: Schema) -> Self {
+        Self {
+            schema,
+            seed: 0,
+            bootstrap_rows: 0,
+            batch_size: 0,
+            observations: 0,
+            skipped_rows: 0,
+            matchings: 0,
+            conflicts: 0,
+            algorithm: "sda".into(),
+            cut: Cut::default(),
+            between: None,
+            prior_given: false,
+            learned_from: Vec::new(),
+        }
+    }
+}
+
 /// A file says how clusters are cut where that is not as usual: older programs know no other way.
 fn is_usual(cut: &Cut) -> bool {
     *cut == Cut::default()

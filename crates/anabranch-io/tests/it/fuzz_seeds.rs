@@ -206,19 +206,11 @@ pub(crate) fn model(family: AnyFamily, rows: &Batch) -> Model {
     }
     let columns = (0..dimensions).map(|column| Column::number(format!("x{column}"))).collect();
     let provenance = Provenance {
-        schema: Schema { columns, named: true },
         seed: 7,
         bootstrap_rows: 12,
         batch_size: 12,
         observations: 24,
-        skipped_rows: 0,
-        matchings: 0,
-        conflicts: 0,
-        algorithm: "sda".to_owned(),
-        cut: Default::default(),
-        between: None,
-        prior_given: false,
-        learned_from: Vec::new(),
+        ..Provenance::new(Schema { columns, named: true })
     };
     Model { fold: central.checkpoint(), provenance }
 }

@@ -57,7 +57,6 @@ fn provenance() -> Provenance {
     let categories = Some(vec!["red".to_owned(), "blue \"pale\"".to_owned()]);
     let columns = vec![Column::number("größe"), Column { name: "hue".to_owned(), categories }];
     Provenance {
-        schema: Schema { columns, named: true },
         seed: u64::MAX,
         bootstrap_rows: 30,
         batch_size: 10,
@@ -65,11 +64,7 @@ fn provenance() -> Provenance {
         skipped_rows: 3,
         matchings: 2,
         conflicts: 1,
-        algorithm: "sda".to_owned(),
-        cut: Default::default(),
-        between: None,
-        prior_given: false,
-        learned_from: Vec::new(),
+        ..Provenance::new(Schema { columns, named: true })
     }
 }
 

@@ -520,10 +520,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
     /// What the rows say of the labels of each column.
     pub(super) fn label_statistics(&self) -> Vec<LabelStatistics> {
         let mut labels = vec![LabelStatistics::default(); self.columns.len()];
-        for (row_ix, row) in self.memory.labels.rows().enumerate() {
-            let weight = self.weight(row_ix);
-            row.for_each(|(ix, probability)| labels[ix].observe(probability, weight));
-        }
+        self.memory.labels.count(self.batch, &mut labels);
         labels.iter_mut().zip(&self.memory.hidden).for_each(|(labels, e)| labels.label_entropy += e);
         labels
     }
@@ -644,10 +641,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         let mut labels = std::mem::take(&mut self.memory.statistics);
         labels.clear();
         labels.resize(k, LabelStatistics::default());
-        for (row_ix, row) in self.memory.labels.rows().enumerate() {
-            let weight = self.weight(row_ix);
-            row.for_each(|(ix, probability)| labels[ix].observe(probability, weight));
-        }
+        self.memory.labels.count(self.batch, &mut labels);
         labels.iter_mut().zip(&self.memory.hidden).for_each(|(labels, e)| labels.label_entropy += e);
         let mut increment = Increment {
             base: self.posterior.version(),

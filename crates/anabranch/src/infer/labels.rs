@@ -16,6 +16,7 @@ use crate::batch::Batch;
 use crate::math::product::{add_scaled, dot, rows_times_parameters};
 use crate::math::softmax::{LN_NEGLIGIBLE, max_of, softmax_row};
 use crate::parallel;
+use crate::process::LabelStatistics;
 
 /// Components that a row can belong to, at most.
 pub(super) const MOST: usize = 8;
@@ -171,6 +172,14 @@ impl Labels {
             let first = piece * at_a_time;
             Arch::new().dispatch(Accumulate { labels, features, weights, left_out, n_features, first, sums });
         });
+    }
+
+    /// What the rows of the batch say of the labels of each component, over the rows in their order.
+    pub(super) fn count(&self, batch: &Batch, statistics: &mut [LabelStatistics]) {
+        for (ix, row) in self.rows().enumerate() {
+            let weight = batch.weights().map_or(1.0, |weights| weights[ix]);
+            row.for_each(|(component, probability)| statistics[component].observe(probability, weight));
+        }
     }
 
     /// Tells which of `k` components any row belongs to.

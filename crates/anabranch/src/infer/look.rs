@@ -106,10 +106,7 @@ fn look_where_possible<F: Family, P: Process>(
         }
         labels.accumulate(features, &piece, holes.flags(), f, sums);
         holes.accumulate(family, labels, (features, phi), &piece, (sums, hidden));
-        for (row, labels) in labels.rows().enumerate() {
-            let weight = piece.weights().map_or(1.0, |weights| weights[row]);
-            labels.for_each(|(ix, probability)| statistics[ix].observe(probability, weight));
-        }
+        labels.count(&piece, statistics);
     }
     statistics.iter_mut().zip(&*hidden).for_each(|(labels, e)| labels.label_entropy += e);
     let each = components.iter().zip(sums.chunks_exact(f)).zip(&*statistics);

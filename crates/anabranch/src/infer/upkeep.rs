@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::ascent::fill_features;
 use super::bootstrap::objective_of;
 use super::court::{Components, Court, Scores};
 use super::labels::Labels;
@@ -38,9 +39,6 @@ const JUDGES_EACH: usize = 8;
 
 /// One row of a component in so many came after the first minibatch, or all of them judge.
 const LATER: usize = 4;
-
-/// Rows whose features are worth a thread.
-const ROWS: usize = 256;
 
 /// The family with its prior estimated anew from the components that are large enough to tell; `None` when they are too
 /// few or the family has no estimate.
@@ -169,15 +167,9 @@ fn judges(sample: &Batch, later: Option<&[bool]>, labels: &Labels, k: usize, n_f
 /// The statistics of each component from these rows with these labels.
 fn sums<F: Family>(family: &F, rows: &Batch, labels: &Labels, k: usize) -> Vec<f64> {
     let f = family.n_features();
-    let (mut sums, mut features) = (vec![0.0; k * f], vec![0.0; f]);
-    for (ix, (row, labels)) in rows.rows().zip(labels.rows()).enumerate() {
-        family.features(row, &mut features);
-        let weight = rows.weights().map_or(1.0, |weights| weights[ix]);
-        for (component, probability) in labels {
-            let sums = &mut sums[component * f..(component + 1) * f];
-            sums.iter_mut().zip(&features).for_each(|(sum, x)| *sum += weight * probability * x);
-        }
-    }
+    let (mut sums, mut features) = (vec![0.0; k * f], Vec::new());
+    fill_features(family, rows, &mut features);
+    labels.accumulate(&features, rows, &[], f, &mut sums);
     sums
 }
 
@@ -242,10 +234,7 @@ impl<F: Family, P: Process> Looking<'_, F, P> {
     /// The objective of the sample with its labels of today.
     fn objective_of_sample(&self) -> f64 {
         let mut labels = vec![LabelStatistics::default(); self.place.ids.len()];
-        for (ix, row) in self.labels.rows().enumerate() {
-            let weight = self.sample.weights().map_or(1.0, |weights| weights[ix]);
-            row.for_each(|(component, probability)| labels[component].observe(probability, weight));
-        }
+        self.labels.count(self.sample, &mut labels);
         let Place { family, of_sample, .. } = &self.place;
         let components = of_sample.chunks_exact(family.n_features()).zip(&labels);
         objective_of(family, &self.process.suited(labels.iter()), components, self.sample.mass())
@@ -418,9 +407,8 @@ fn labels<F: Family, P: Process>(
         .iter()
         .map(|ix| digamma(posterior.process().existing_mass(&posterior.components()[*ix].evidence().labels)))
         .collect();
-    let mut features = vec![0.0; sample.n_rows() * f];
-    let rows = sample.rows().zip(features.chunks_exact_mut(f));
-    parallel::each(rows, ROWS, |(row, out)| family.features(row, out));
+    let mut features = Vec::new();
+    fill_features(family, sample, &mut features);
     let mut labels = Labels::default();
     let scored = Scored { features: &features, phi, ln_weights: &ln_weights, n_features: f };
     labels.assign(scored, precision);
