@@ -81,7 +81,7 @@ pub fn agreement<P: Process>(
         let mut good = Vec::with_capacity(batch.values().len());
         let mut known = Vec::with_capacity(batch.n_rows());
         for row in batch.rows() {
-            let label = labels.get(rows as usize).ok_or_else(|| count_mismatch(rows + 1, labels.len()))?;
+            let label = labels.get(rows as usize).ok_or_else(|| count_mismatch(None, labels.len()))?;
             rows += 1;
             // A row outside the domain was skipped while fitting and has no cluster.
             if posterior.family().check(row).is_ok() {
@@ -93,7 +93,7 @@ pub fn agreement<P: Process>(
         tables.add_rows(&predictor, &good, &known, threads);
     }
     if rows != labels.len() as u64 {
-        return Err(count_mismatch(rows, labels.len()));
+        return Err(count_mismatch(Some(rows), labels.len()));
     }
     tables.summarise()
 }

@@ -471,6 +471,9 @@ fn bad_row_hint(problem: &BadCell) -> &'static str {
             "numbers are read with a decimal point, not with a comma: write them so, for instance with sed 's/,/./g' in a file \
              whose columns are separated by something else"
         }
+        BadCell::NotANumber { value, .. } if has_thousands(value) => {
+            "numbers are read without commas between thousands: write 11,355.44 as 11355.44"
+        }
         BadCell::NotANumber { .. } => {
             "skip such rows with --on-bad-row skip, drop the column with --columns -NAME, \
              or read its strings as categories with --family categorical:NAME"
@@ -492,6 +495,11 @@ fn bad_row_hint(problem: &BadCell) -> &'static str {
 /// Whether it would be a number if its comma were a point.
 fn has_decimal_comma(value: &str) -> bool {
     value.matches(',').count() == 1 && value.replace(',', ".").parse::<f64>().is_ok()
+}
+
+/// Whether it would be a number without its commas.
+fn has_thousands(value: &str) -> bool {
+    value.contains(',') && value.replace(',', "").parse::<f64>().is_ok()
 }
 
 fn io_hint(error: &io::Error) -> Option<String> {

@@ -17,7 +17,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Seek, Write};
 use std::path::{Path, PathBuf};
 
 /// Links that are followed one after another before they are called a circle, as the kernel does.
@@ -75,6 +75,17 @@ impl NewFile {
             new.writer.get_ref().set_permissions(there.permissions())?;
         }
         Ok(new)
+    }
+
+    /// Whether what was written can be written over: not in a device or pipe.
+    pub(crate) fn goes_back(&self) -> bool {
+        matches!(self.place, Place::Beside { .. })
+    }
+
+    /// Writes over the first bytes. Nothing is written behind the last after that.
+    pub(crate) fn write_over_start(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.writer.rewind()?;
+        self.writer.write_all(bytes)
     }
 
     /// Puts the file in its place.

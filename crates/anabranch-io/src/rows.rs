@@ -409,8 +409,8 @@ impl Sink {
         let before = self.values.len();
         decode(&mut self.values);
         let keeps = self.keeps_missing();
-        let is_good = |value: &f64| value.is_finite() || keeps && value.is_nan();
-        let good = self.values[before..].iter().all(is_good);
+        let is_good = |value: &f64| value.is_finite() | (keeps & value.is_nan());
+        let good = self.values[before..].iter().fold(true, |all, value| all & is_good(value));
         if good {
             self.missing += self.count_missing(&self.values[before..]);
         } else {
@@ -514,13 +514,21 @@ pub(crate) fn parse_number(cell: &[u8]) -> Result<f64, Flaw> {
     match fast_float2::parse::<f64, _>(cell) {
         Ok(value) if value.is_finite() => Ok(value),
         Ok(_) => Err(Flaw::NotFinite),
-        Err(_) => Err(Flaw::NotANumber),
+        Err(_) => truth(cell).ok_or(Flaw::NotANumber),
     }
+}
+
+/// 1 for `true` and 0 for `false`.
+#[cold]
+fn truth(cell: &[u8]) -> Option<f64> {
+    [(0.0, "false"), (1.0, "true")]
+        .into_iter()
+        .find_map(|(value, word)| cell.eq_ignore_ascii_case(word.as_bytes()).then_some(value))
 }
 
 /// True for the words that programs write for "no value here".
 pub(crate) fn is_missing_word(cell: &[u8]) -> bool {
-    const WORDS: [&str; 4] = ["na", "n/a", "nan", "null"];
+    const WORDS: [&str; 6] = ["na", "n/a", "nan", "null", "#n/a", "?"];
     cell.is_empty() || WORDS.iter().any(|word| cell.eq_ignore_ascii_case(word.as_bytes()))
 }
 

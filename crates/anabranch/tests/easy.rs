@@ -199,6 +199,20 @@ fn blobs_are_counted_when_the_stream_goes_on() {
     }
 }
 
+/// A thousand to a hundred thousand standard deviations away, among the rows that the first minibatch is fitted to and among those that only join.
+#[test]
+fn a_row_far_out_is_no_reason_to_count_otherwise() {
+    for (n, far) in [(1000, 1e3), (1000, 1e5), (9000, 1e3), (9000, 1e5)] {
+        for (seed, place) in [(0, 5), (1, n / 2)] {
+            let mut data = blobs(n, 4, 2, 20 + seed);
+            let mut values = data.rows.values().to_vec();
+            values[2 * place] = far;
+            data.rows = Batch::new(2, values).unwrap();
+            assert_found("gaussian", &data, 4, &Learning { seed, ..Learning::default() });
+        }
+    }
+}
+
 #[test]
 fn one_gaussian_in_many_columns_is_one_component() {
     for seed in 0..2 {

@@ -599,3 +599,30 @@ fn features_come_but_never_go() {
     central.append(&wide).unwrap();
     assert_eq!((central.snapshot().family().n_features(), central.snapshot().version()), (8, 1));
 }
+
+/// Documents that have one topic each: nothing is easier, and nothing keeps copies of a topic apart as well as a large `α₀`.
+#[test]
+fn documents_of_one_topic_each_have_as_many_topics_as_there_are() {
+    for (k, n) in [(1, 300), (3, 600), (5, 400)] {
+        let rng = &mut Xoshiro256PlusPlus::seed_from_u64(60 + k);
+        let document = |_| {
+            let topic = rng.random_range(0..k as u32);
+            let mut counts = vec![0.0; 12];
+            (0..40).for_each(|_| counts[rng.random_range(0..12)] += 1.0);
+            (12 * topic..).zip(counts).filter(|(_, count)| *count > 0.0).collect()
+        };
+        let documents = Documents::new(12 * k as usize, (0..n).map(document).collect::<Vec<_>>()).unwrap();
+        let learned = || Parameter::Learned { learned: 1.0 };
+        let process = Hierarchical::new(learned(), learned(), Bound::Paper).unwrap();
+        let family = Topic::new(documents.n_words(), 0.05).unwrap();
+        let central = Central::new(family, process).with_memory(Memory::<Documents>::default());
+        let config = Config { bootstrap_rows: 2000, ..Config::new(TopicSettings::default()) };
+        let mut source = Named(vec![(BatchId(0), documents)]);
+        engine::bootstrap(&central, &mut source, &config, &mut ()).unwrap();
+        engine::finish(&central, &config);
+        let snapshot = central.snapshot();
+        assert_eq!(snapshot.components().len() as u64, k);
+        let tables: f64 = snapshot.components().iter().map(|c| c.expected_count()).sum();
+        assert!(tables < 1.01 * n as f64, "{k} topics have {tables} tables in {n} documents");
+    }
+}

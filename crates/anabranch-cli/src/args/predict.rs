@@ -38,6 +38,14 @@ pub enum Top {
 impl Top {
     /// Unless told otherwise.
     pub const DEFAULT: Self = Self::Count(5);
+
+    /// Of so many components.
+    pub fn of(self, components: usize) -> usize {
+        match self {
+            Self::Count(count) => count.min(components),
+            Self::All => components,
+        }
+    }
 }
 
 impl std::str::FromStr for Top {

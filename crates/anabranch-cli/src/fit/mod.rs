@@ -266,8 +266,9 @@ fn agree_with_labels(
     agreement(finished.posterior(), clusters, source.as_mut(), labels, args.engine.parallelism().0)
 }
 
-/// What a source is called in messages about rows that differ in number.
-pub(crate) fn count_mismatch(rows: u64, labels: usize) -> Failure {
-    Failure::input(format!("--labels has {labels} labels, the input has {rows} rows"))
+/// Labels that are not as many as the rows, of which there are this many, or more than there are labels.
+pub(crate) fn count_mismatch(rows: Option<u64>, labels: usize) -> Failure {
+    let rows = rows.map_or_else(|| "more".to_owned(), |rows| format!("{rows} rows"));
+    Failure::input(format!("--labels has {labels} labels, the input has {rows}"))
         .with_hint("give one label for each row, in the same order, without skipped rows")
 }

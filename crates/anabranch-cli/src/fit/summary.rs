@@ -100,7 +100,7 @@ pub fn print_outcome(outcome: &Outcome, said: &[String], output: &OutputArgs) ->
     if let Some(forgotten) = outcome.forgotten {
         let rows = |weight: f64| counted(weight.round() as u64, "row");
         writeln!(out, "{} count, {} forgotten", rows(outcome.mass), rows(forgotten))?;
-        if outcome.minibatches == 1 {
+        if outcome.minibatches == 1 && forgotten < 0.5 {
             writeln!(
                 out,
                 "all rows were in the first minibatch, of which nothing is forgotten: --bootstrap makes it smaller"

@@ -2,7 +2,7 @@
 
 use anabranch::clusters::Clusters;
 use anabranch::identify::ComponentId;
-use anabranch::posterior::{Answer, Ask, Predictor, Tail};
+use anabranch::posterior::{Ask, Predictor, Tail};
 use anabranch_io::model::Model;
 use anabranch_io::table::{Block, Field, Kind, Values, short};
 use anabranch_io::{Format, KeptColumn, Rows};
@@ -33,15 +33,26 @@ fn percent(share: f64) -> String {
     format!("{}%", if digits > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { &text })
 }
 
-/// What is known of a row.
-#[derive(Clone, Debug, Default)]
+/// What is known of the rows of a block, column by column: nothing of bad ones, and of all only what is asked.
+#[derive(Debug, Default)]
 struct Known {
-    component: Option<u64>,
-    ln_density: f64,
-    /// Share of ordinary rows that are as unlikely or more.
-    tail: f64,
-    /// Components with their probabilities, the most probable first, or of all in the order of their ids.
-    probabilities: Vec<(u64, f64)>,
+    components: Vec<Option<u64>>,
+    ln_densities: Vec<Option<f64>>,
+    /// Shares of ordinary rows that are as unlikely or more.
+    tails: Vec<Option<f64>>,
+    /// The most probable components with their probabilities, place by place.
+    top: Vec<Ranked>,
+    /// The probabilities of each component.
+    all: Vec<Vec<Option<f64>>>,
+    /// The same as JSON, row by row.
+    json: Vec<String>,
+}
+
+/// The first, second … most probable component of each row.
+#[derive(Clone, Debug)]
+struct Ranked {
+    ids: Vec<Option<u64>>,
+    probabilities: Vec<Option<f64>>,
 }
 
 impl Question {
@@ -116,8 +127,8 @@ impl Question {
             Some(Top::All) => {
                 fields.extend(self.ids.iter().map(|id| Field::new(format!("p_{id}"), Kind::Number)))
             }
-            Some(Top::Count(count)) => {
-                for place in 1..=count.min(self.ids.len()) {
+            Some(asked @ Top::Count(_)) => {
+                for place in 1..=asked.of(self.ids.len()) {
                     fields.push(Field::new(format!("component_{place}"), Kind::Integer));
                     fields.push(Field::new(format!("probability_{place}"), Kind::Number));
                 }
@@ -134,83 +145,96 @@ impl Question {
         if self.score || self.proba.is_some() || self.asks_tail() { Ask::Everything } else { Ask::Label }
     }
 
-    fn know(&self, answer: &Answer<'_>, top: &mut Vec<(usize, f64)>) -> Known {
-        let component = answer.label().map(|id| id.0);
-        let ln_density = if self.score || self.asks_tail() { answer.ln_density() } else { 0.0 };
-        let tail = if self.asks_tail() { self.usual.share_below(ln_density) } else { 0.0 };
-        let named = |(place, probability): &(usize, f64)| (self.ids[*place], *probability);
-        let probabilities = match self.proba {
-            None => Vec::new(),
-            Some(Top::Count(count)) => {
-                answer.top(count, top);
-                top.iter().map(named).collect()
+    /// Columns for the answers of so many rows.
+    fn unknown(&self, rows: usize) -> Known {
+        let mut known = Known { components: vec![None; rows], ..Known::default() };
+        if self.score {
+            known.ln_densities = vec![None; rows];
+        }
+        if self.asks_tail() {
+            known.tails = vec![None; rows];
+        }
+        match self.proba {
+            None => {}
+            Some(_) if self.json => known.json = vec![String::new(); rows],
+            Some(Top::All) => known.all = vec![vec![None; rows]; self.ids.len()],
+            Some(asked @ Top::Count(_)) => {
+                let ranked = Ranked { ids: vec![None; rows], probabilities: vec![None; rows] };
+                known.top = vec![ranked; asked.of(self.ids.len())];
             }
-            Some(Top::All) if self.json => {
-                answer.top(self.ids.len(), top);
-                top.iter().map(named).collect()
-            }
-            Some(Top::All) => {
-                let mut all = vec![0.0; self.ids.len()];
-                answer.probabilities(&mut all);
-                self.ids.iter().copied().zip(all).collect()
-            }
-        };
-        Known { component, ln_density, tail, probabilities }
+        }
+        known
     }
 
     /// The answers for some rows, the first of which has this number.
     pub fn block(&self, predictor: &Predictor, first: u64, rows: Rows) -> Block {
         let n = rows.len();
-        let mut known: Vec<Option<Known>> = vec![None; n];
+        let mut known = self.unknown(n);
         let places: Vec<usize> = good_places(&rows).collect();
-        let mut top = Vec::new();
+        let (mut top, mut all) = (Vec::new(), vec![0.0; self.ids.len()]);
         predictor.answer(rows.batch.values(), self.ask(), |ix, answer| {
-            known[places[ix]] = Some(self.know(answer, &mut top));
+            let row = places[ix];
+            known.components[row] = answer.label().map(|id| id.0);
+            if self.score || self.asks_tail() {
+                let ln_density = answer.ln_density();
+                known.ln_densities.get_mut(row).into_iter().for_each(|out| *out = Some(ln_density));
+                let tail = |out: &mut Option<f64>| *out = Some(self.usual.share_below(ln_density));
+                known.tails.get_mut(row).into_iter().for_each(tail);
+            }
+            match self.proba {
+                None => {}
+                Some(Top::All) if !self.json => {
+                    answer.probabilities(&mut all);
+                    known.all.iter_mut().zip(&all).for_each(|(column, p)| column[row] = Some(*p));
+                }
+                Some(asked) => {
+                    answer.top(asked.of(self.ids.len()), &mut top);
+                    if self.json {
+                        known.json[row] = self.as_json(&top);
+                    }
+                    for (ranked, (place, probability)) in known.top.iter_mut().zip(&top) {
+                        ranked.ids[row] = Some(self.ids[*place]);
+                        ranked.probabilities[row] = Some(*probability);
+                    }
+                }
+            }
         });
-        let integers = |value: &dyn Fn(&Known) -> Option<u64>| {
-            Values::Integers(known.iter().map(|known| known.as_ref().and_then(value)).collect())
-        };
-        let numbers = |value: &dyn Fn(&Known) -> Option<f64>| {
-            Values::Numbers(known.iter().map(|known| known.as_ref().and_then(value)).collect())
-        };
         let mut columns = Vec::new();
         if self.numbered {
             columns.push(Values::Integers((0..n as u64).map(|ix| Some(first + ix)).collect()));
         }
         columns.extend(rows.kept.into_iter().map(Values::Cells));
-        columns.push(integers(&|known| known.component));
-        if let Some(clusters) = &self.clusters {
-            columns.push(integers(&|known| clusters.of(ComponentId(known.component?)).map(|id| id.0)));
-        }
+        let clusters = self.clusters.as_ref().map(|clusters| {
+            let cluster = |component: &Option<u64>| clusters.of(ComponentId((*component)?)).map(|id| id.0);
+            Values::Integers(known.components.iter().map(cluster).collect())
+        });
+        columns.push(Values::Integers(known.components));
+        columns.extend(clusters);
         if self.score {
-            columns.push(numbers(&|known| Some(known.ln_density)));
+            columns.push(Values::Numbers(known.ln_densities));
         }
+        let flags = self.flag_below.map(|share| {
+            Values::Flags(known.tails.iter().map(|tail| tail.map(|tail| tail < share)).collect())
+        });
         if self.tail {
-            columns.push(numbers(&|known| Some(known.tail)));
+            columns.push(Values::Numbers(known.tails));
         }
-        if let Some(share) = self.flag_below {
-            let flags = known.iter().map(|known| known.as_ref().map(|known| known.tail < share));
-            columns.push(Values::Flags(flags.collect()));
+        columns.extend(flags);
+        if self.json && self.proba.is_some() {
+            let mut cells = anabranch_io::Cells::default();
+            known.json.iter().for_each(|text| cells.push(text));
+            columns.push(Values::Cells(cells));
         }
-        match self.proba {
-            None => {}
-            Some(_) if self.json => {
-                let mut cells = anabranch_io::Cells::default();
-                known.iter().for_each(|known| cells.push(&known.as_ref().map_or_else(String::new, as_json)));
-                columns.push(Values::Cells(cells));
-            }
-            Some(Top::All) => {
-                columns
-                    .extend((0..self.ids.len()).map(|ix| numbers(&|known| Some(known.probabilities[ix].1))));
-            }
-            Some(Top::Count(count)) => {
-                for place in 0..count.min(self.ids.len()) {
-                    columns.push(integers(&|known| known.probabilities.get(place).map(|(id, _)| *id)));
-                    columns.push(numbers(&|known| known.probabilities.get(place).map(|(_, p)| *p)));
-                }
-            }
+        columns.extend(known.all.into_iter().map(Values::Numbers));
+        for ranked in known.top {
+            columns.extend([Values::Integers(ranked.ids), Values::Numbers(ranked.probabilities)]);
         }
         Block { rows: n, columns }
+    }
+
+    fn as_json(&self, top: &[(usize, f64)]) -> String {
+        let pairs = top.iter().map(|(place, p)| format!("\"{}\":{}", self.ids[*place], short(*p)));
+        format!("{{{}}}", pairs.collect::<Vec<_>>().join(","))
     }
 }
 
@@ -218,9 +242,4 @@ impl Question {
 pub fn good_places(rows: &Rows) -> impl Iterator<Item = usize> {
     let mut bad = rows.bad.iter().peekable();
     (0..rows.len()).filter(move |place| bad.next_if_eq(&place).is_none())
-}
-
-fn as_json(known: &Known) -> String {
-    let pairs = known.probabilities.iter().map(|(id, p)| format!("\"{id}\":{}", short(*p)));
-    format!("{{{}}}", pairs.collect::<Vec<_>>().join(","))
 }

@@ -9,7 +9,7 @@ use super::subjects::{Row as SubjectRow, Shown, Step};
 use super::{TOP_WORDS, largest_first, top_words};
 use crate::args::InspectArgs;
 use crate::failure::Failure;
-use crate::picture::{counted, grouped};
+use crate::picture::{counted, grouped, significant};
 use crate::printing::print_json;
 
 #[derive(Serialize)]
@@ -63,9 +63,9 @@ pub fn command(args: &InspectArgs) -> Result<(), Failure> {
         counted(inspection.observations, "document"),
         counted(inspection.mass.round() as u64, "word"),
         grouped(inspection.vocabulary as f64),
-        inspection.gamma,
-        inspection.alpha0,
-        inspection.eta,
+        significant(inspection.gamma, 3),
+        significant(inspection.alpha0, 3),
+        significant(inspection.eta, 3),
     )?;
     shown.print(&mut out)?;
     writeln!(out, "{:>6} {:>7} {:>10} {:>6}  top words", "id", "share", "documents", "npmi")?;

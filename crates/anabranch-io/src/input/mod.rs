@@ -239,10 +239,10 @@ fn by_magic(head: &[u8]) -> Option<Format> {
     }
 }
 
-/// The extension decides for a file; without a name we look at the first character.
+/// The extension decides for a file; without one we look at the first character.
 fn guess(input: &Input, head: &[u8], name: &str) -> Result<Format, ReadError> {
     match input {
-        Input::Path(path) if is_regular_file(input) => {
+        Input::Path(path) if is_regular_file(input) && path.extension().is_some() => {
             by_extension(path).ok_or_else(|| ReadError::UnknownExtension { file: name.to_owned() })
         }
         Input::Path(path) => Ok(by_extension(path).unwrap_or_else(|| by_first_character(head))),

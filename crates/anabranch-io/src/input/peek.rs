@@ -37,6 +37,11 @@ impl Peek {
         Ok(&ahead[..end.min(limit)])
     }
 
+    /// The bytes that are here already: nothing is waited for.
+    pub(crate) fn here(&self) -> &[u8] {
+        &self.head[self.at..]
+    }
+
     /// Passes over bytes that were peeked.
     pub(crate) fn consume(&mut self, n: usize) {
         self.at = self.head.len().min(self.at + n);

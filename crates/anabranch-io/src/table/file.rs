@@ -48,6 +48,14 @@ impl NewFile {
         }))
     }
 
+    /// The file itself, where its first bytes can still be written over at the end.
+    pub(super) fn that_goes_back(&mut self) -> Option<&mut output::NewFile> {
+        match &mut self.0 {
+            Encoder::Plain(file) if file.goes_back() => Some(file),
+            _ => None,
+        }
+    }
+
     /// The file gets its name.
     pub(super) fn finish(self) -> io::Result<()> {
         let file = match self.0 {

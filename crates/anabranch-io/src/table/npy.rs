@@ -1,7 +1,7 @@
 //! Tables as an array of numpy: numbers alone, NaN where there is none.
 //!
-//! A table of one column of whole numbers is an array of those, with −1 where there is none. The header tells how many rows there are,
-//! so that rows wait in a temporary file until all are known.
+//! A table of one column of whole numbers is an array of those, with −1 where there is none. The header tells how many rows there are:
+//! it is written last, over the first bytes. Where these cannot be written over, rows wait in a temporary file until all are known.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Seek, Write};
@@ -9,10 +9,14 @@ use std::io::{self, BufReader, BufWriter, Seek, Write};
 use super::file::NewFile;
 use super::{Block, Field, Kind, Values};
 
+/// Bytes of the header, whatever it says.
+const HEADER: usize = 128;
+
 /// Rows that wait for their number.
 pub(super) struct Npy {
     out: NewFile,
-    rows: BufWriter<File>,
+    /// Where they wait, if not in `out`.
+    rows: Option<BufWriter<File>>,
     bytes: u64,
     columns: usize,
     integers: bool,
@@ -31,52 +35,80 @@ pub(super) fn encode(fields: &[Field], block: &Block) -> Vec<u8> {
         cells.iter().for_each(|cell| out.extend(number(cell).to_le_bytes()));
         return out;
     }
-    for row in 0..block.rows {
-        for values in &block.columns {
-            let value = match values {
-                Values::Integers(cells) => cells[row].map(|value| value as f64),
-                Values::Numbers(cells) => cells[row],
-                Values::Flags(cells) => cells[row].map(|flag| f64::from(u8::from(flag))),
-                Values::Cells(cells) => cells.get(row).trim().parse().ok(),
-            };
-            out.extend(value.unwrap_or(f64::NAN).to_le_bytes());
+    let width = block.columns.len();
+    let mut numbers = vec![f64::NAN; block.rows * width];
+    for (column, values) in block.columns.iter().enumerate() {
+        let cells = numbers.iter_mut().skip(column).step_by(width);
+        match values {
+            Values::Integers(values) => fill(cells, values, |value| *value as f64),
+            Values::Numbers(values) => fill(cells, values, |value| *value),
+            Values::Flags(values) => fill(cells, values, |flag| f64::from(u8::from(*flag))),
+            Values::Cells(values) => {
+                cells.enumerate().for_each(|(row, cell)| {
+                    *cell = values.get(row).trim().parse().unwrap_or(f64::NAN);
+                });
+            }
         }
     }
+    numbers.iter().for_each(|number| out.extend(number.to_le_bytes()));
     out
 }
 
+fn fill<'a, T>(cells: impl Iterator<Item = &'a mut f64>, values: &[Option<T>], number: impl Fn(&T) -> f64) {
+    for (cell, value) in cells.zip(values) {
+        if let Some(value) = value {
+            *cell = number(value);
+        }
+    }
+}
+
 impl Npy {
-    pub(super) fn new(out: NewFile, fields: &[Field]) -> io::Result<Self> {
-        let rows = BufWriter::new(tempfile::tempfile()?);
+    pub(super) fn new(mut out: NewFile, fields: &[Field]) -> io::Result<Self> {
+        let rows = match out.that_goes_back() {
+            Some(file) => {
+                file.write_all(&[0; HEADER])?;
+                None
+            }
+            None => Some(BufWriter::new(tempfile::tempfile()?)),
+        };
         Ok(Self { out, rows, bytes: 0, columns: fields.len(), integers: are_integers(fields) })
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.bytes += bytes.len() as u64;
-        self.rows.write_all(bytes)
+        match &mut self.rows {
+            None => self.out.write_all(bytes),
+            Some(rows) => rows.write_all(bytes),
+        }
     }
 
     pub(super) fn finish(mut self) -> io::Result<()> {
         let rows = self.bytes / (8 * self.columns as u64);
         let shape =
             if self.columns == 1 { format!("({rows},)") } else { format!("({rows}, {})", self.columns) };
-        let kind = if self.integers { "<i8" } else { "<f8" };
-        self.out.write_all(&header(kind, &shape))?;
-        let mut waiting = self.rows.into_inner().map_err(io::IntoInnerError::into_error)?;
-        waiting.rewind()?;
-        io::copy(&mut BufReader::with_capacity(1 << 18, waiting), &mut self.out)?;
+        let header = header(if self.integers { "<i8" } else { "<f8" }, &shape);
+        match (self.out.that_goes_back(), self.rows) {
+            (Some(file), None) => file.write_over_start(&header)?,
+            (_, waiting) => {
+                self.out.write_all(&header)?;
+                if let Some(waiting) = waiting {
+                    let mut waiting = waiting.into_inner().map_err(io::IntoInnerError::into_error)?;
+                    waiting.rewind()?;
+                    io::copy(&mut BufReader::with_capacity(1 << 18, waiting), &mut self.out)?;
+                }
+            }
+        }
         self.out.finish()
     }
 }
 
-/// Version 1.0 of the format: magic, length of the dictionary, dictionary padded to a multiple of 64 bytes.
+/// Version 1.0 of the format: magic, length of the dictionary, dictionary filled up with spaces.
 fn header(kind: &str, shape: &str) -> Vec<u8> {
-    let mut dictionary = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}");
-    let unpadded = 10 + dictionary.len() + 1;
-    dictionary.extend(std::iter::repeat_n(' ', unpadded.next_multiple_of(64) - unpadded));
-    dictionary.push('\n');
+    let dictionary = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}");
     let mut out = b"\x93NUMPY\x01\x00".to_vec();
-    out.extend((dictionary.len() as u16).to_le_bytes());
+    out.extend(((HEADER - 10) as u16).to_le_bytes());
     out.extend(dictionary.as_bytes());
+    out.resize(HEADER - 1, b' ');
+    out.push(b'\n');
     out
 }

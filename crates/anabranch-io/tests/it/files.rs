@@ -87,6 +87,19 @@ fn binary_files_are_known_by_their_first_bytes() {
 }
 
 #[test]
+fn a_file_without_an_extension_is_known_by_its_first_character() {
+    for (text, rows) in [(&b"x,y\n1,2\n"[..], [[1.0, 2.0]]), (b"{\"x\": 3, \"y\": 4}\n", [[3.0, 4.0]])] {
+        assert_eq!(read_files(&[("rows", text)], &ReadOptions::default()).unwrap(), rows);
+    }
+}
+
+#[test]
+fn truth_is_a_number_in_text_as_in_json() {
+    let rows = read_files(&[("a.csv", b"x,y\ntrue,0.5\nFalse,1\n")], &ReadOptions::default()).unwrap();
+    assert_eq!(rows, [[1.0, 0.5], [0.0, 1.0]]);
+}
+
+#[test]
 fn paths_that_cannot_be_read_are_told_apart() {
     let error = read_files(&[("a.xyz", b"1,2\n")], &ReadOptions::default()).unwrap_err();
     assert_eq!(error, "a.xyz: cannot tell the format from the extension");

@@ -1,6 +1,6 @@
 //! JSON lines: objects, arrays, and every kind of bad line.
 
-use anabranch_io::{Format, Input, ReadOptions, open};
+use anabranch_io::{Format, Input, OnMissing, ReadOptions, open};
 
 use crate::support::{message, message_with, read, rows, skipping, strings};
 
@@ -11,6 +11,17 @@ fn objects_give_columns_in_the_order_of_the_first() {
     assert_eq!(source.schema().names().collect::<Vec<_>>(), ["b", "a"]);
     assert!(source.schema().named);
     assert_eq!(rows(text), [[1.0, 2.0], [4.0, 3.0]]);
+}
+
+#[test]
+fn a_number_that_the_first_object_lacks_has_a_column_too() {
+    let text = "{\"a\": 1}\n{\"b\": 2, \"note\": \"x\", \"a\": 3}\n{\"c\": true, \"b\": 4}\n";
+    let model = ReadOptions { on_missing: OnMissing::Keep, ..Default::default() };
+    let source = open(&[Input::Memory(text.into())], &model).unwrap();
+    assert_eq!(source.schema().names().collect::<Vec<_>>(), ["a", "b", "c"]);
+    let shown: Vec<String> = read(text, &model).unwrap().concat().iter().map(f64::to_string).collect();
+    assert_eq!(shown, ["1", "NaN", "NaN", "3", "2", "NaN", "NaN", "4", "1"]);
+    assert_eq!(message("{\"x\":1}\n{\"y\":1}\n"), "memory: row 1 (line 1), column \"y\" has no value");
 }
 
 #[test]
@@ -27,7 +38,7 @@ fn columns_that_are_not_wanted_may_hold_anything() {
 #[test]
 fn every_bad_row_is_told_with_its_place() {
     for (bad, expected) in [
-        ("{\"x\":1}\n{\"y\":1}\n", "memory: row 2 (line 2), column \"x\" has no value"),
+        ("{\"x\":1}\n{\"y\":null}\n", "memory: row 2 (line 2), column \"x\" has no value"),
         ("{\"x\":1}\n\n{\"x\":null}\n", "memory: row 2 (line 3), column \"x\" has no value"),
         ("{\"x\":1}\n{\"x\":\"7\"}\n", "memory: row 2 (line 2), column \"x\": \"7\" is not a number"),
         ("{\"x\":1}\n{\"x\":[7]}\n", "memory: row 2 (line 2), column \"x\": \"an array\" is not a number"),

@@ -51,6 +51,10 @@ const CONSTANT_SHARE: f64 = 1e-13;
 const SCALE_RANGE: std::ops::RangeInclusive<f64> = 1e-150..=1e150;
 /// An interval, in standard deviations of its column: more would bury what the rows show.
 const WIDEST_INTERVAL: f64 = 1e3;
+/// Of a column's values, this share and at least one at either end may be far out …
+const FEW_SHARE: f64 = 0.01;
+/// … and those are that are beyond the others by more than so many times their range.
+const FAR_OUT: f64 = 10.0;
 /// A shift leaves room for a framed row to be mapped back.
 const LARGEST_SHIFT: f64 = 1e300;
 
@@ -103,7 +107,8 @@ impl Frame {
         Self { shift: vec![0.0; dimensions], scale: vec![1.0; dimensions], resolution: Vec::new() }
     }
 
-    /// Mean, standard deviation and resolution of the rows, column by column.
+    /// Mean, standard deviation and resolution of the rows, column by column; without a few values that are far out, which would hide what
+    /// the others show.
     ///
     /// A column without spread is scaled by `max(1, 1e-8 · |mean|)`: it says nothing about the unit of later values, so
     /// the unit of the data is kept as far as their precision allows.
@@ -183,14 +188,16 @@ impl Frame {
 
     /// Refuses rows whose squares would overflow in the frame.
     pub fn check(&self, x: &[f64]) -> Result<(), DomainError> {
-        for (column, ((&value, shift), scale)) in x.iter().zip(&self.shift).zip(&self.scale).enumerate() {
-            let within = ((value - shift) / scale).abs() <= REAL_LIMIT;
-            if !within && !value.is_nan() {
-                let expected = "a number within 1e75 standard deviations of the first rows";
-                return Err(DomainError { column, value, expected });
-            }
+        let framed =
+            || x.iter().zip(&self.shift).zip(&self.scale).map(|((x, shift), scale)| (x - shift) / scale);
+        let is_far = |framed: f64| framed.abs() > REAL_LIMIT;
+        // Without a branch for each column: nearly all rows are good.
+        if !framed().fold(false, |any, framed| any | is_far(framed)) {
+            return Ok(());
         }
-        Ok(())
+        let column = framed().position(is_far).unwrap_or(0);
+        let expected = "a number within 1e75 standard deviations of the first rows";
+        Err(DomainError { column, value: x[column], expected })
     }
 }
 
@@ -246,8 +253,10 @@ fn column_moments(rows: &Batch) -> Result<Vec<Moments>, PriorError> {
     let weight = |row: usize| rows.weights().map_or(1.0, |w| w[row]);
     Ok((0..rows.dimensions())
         .map(|column| {
-            let known = || rows.rows().enumerate().filter(|(_, x)| !x[column].is_nan());
-            let mass = if rows.has_missing() { known().map(|(row, _)| weight(row)).sum() } else { mass };
+            let bulk = bulk(rows.rows().map(|x| x[column]));
+            let known = || rows.rows().enumerate().filter(|(_, x)| bulk.contains(&x[column]));
+            let all = !rows.has_missing() && bulk == EVERYTHING;
+            let mass = if all { mass } else { known().map(|(row, _)| weight(row)).sum() };
             if mass <= 0.0 {
                 return Moments { mean: 0.0, deviation: 0.0 };
             }
@@ -267,9 +276,50 @@ fn column_moments(rows: &Batch) -> Result<Vec<Moments>, PriorError> {
         .collect())
 }
 
+const EVERYTHING: std::ops::RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
+
+/// Where nearly all values of a column are: everywhere, unless a few are far out.
+fn bulk(values: impl Iterator<Item = f64> + Clone) -> std::ops::RangeInclusive<f64> {
+    let known = || values.clone().filter(|value| !value.is_nan());
+    let n = known().count();
+    let few = ((FEW_SHARE * n as f64) as usize).max(1);
+    if n <= 2 * few + 2 {
+        return EVERYTHING;
+    }
+    let mut sorted: Vec<f64> = known().collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let (low, high) = (sorted[few], sorted[n - 1 - few]);
+    // Halves, whose difference is a number.
+    let reach = FAR_OUT * (0.5 * high - 0.5 * low) * 2.0;
+    let inside = low - reach..=high + reach;
+    // Of values that hardly differ, the others are all that is known of the spread.
+    let differ = high > low && reach.is_finite();
+    if differ && !(inside.contains(&sorted[0]) && inside.contains(&sorted[n - 1])) {
+        inside
+    } else {
+        EVERYTHING
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_few_values_that_are_far_out_do_not_set_the_scale() {
+        let column = |far: &[f64]| {
+            let mut values: Vec<f64> = (0..200).map(|i| f64::from(i % 20)).collect();
+            values[..far.len()].copy_from_slice(far);
+            Frame::from_rows(&Batch::new(1, values).unwrap()).unwrap().scale()[0]
+        };
+        let ordinary = column(&[]);
+        for far in [&[1e6][..], &[-1e300, 1e300], &[999.0, 999.0]] {
+            assert!((column(far) - ordinary).abs() < 0.1 * ordinary, "{far:?}: {}", column(far));
+        }
+        // So many are no exception, and so little out is not far.
+        assert!(column(&[1e6; 5]) > 100.0 * ordinary);
+        assert!(column(&[100.0]) > 1.1 * ordinary);
+    }
 
     /// Roundings of values near 1e8 against a spread near 1.
     const OFFSET_ROUNDING: f64 = 1e-7;

@@ -279,15 +279,17 @@ impl Family for Gaussian {
     }
 
     fn leading_len(&self) -> usize {
-        leading_columns(self.dimensions()).map_or(0, |columns| 1 + columns + packed_len(columns))
+        let d = self.dimensions();
+        leading_columns(d).map_or(0, |columns| 1 + d + packed_len(columns))
     }
 
+    /// All columns, and the products of the first.
     fn leading_features(&self, x: &[f64], out: &mut [f64]) {
-        let columns = leading_columns(self.dimensions()).unwrap_or(0);
+        let d = self.dimensions();
         out[0] = 1.0;
-        let (framed, squares) = out[1..].split_at_mut(columns);
+        let (framed, squares) = out[1..].split_at_mut(d);
         self.frame.apply_or(x, std::iter::repeat(&0.0), framed);
-        write_products(framed, squares);
+        write_products(&framed[..leading_columns(d).unwrap_or(0)], squares);
     }
 
     fn ln_base(&self, _x: &[f64]) -> f64 {
@@ -556,14 +558,9 @@ struct GaussianPredictive {
 }
 
 impl GaussianPredictive {
-    /// `(x − m)ᵀ Ψ⁻¹ (x − m)` of a row of the frame.
-    fn squared_distance(&self, framed: &[f64]) -> f64 {
-        let d = self.mean.len();
-        with_scratch(cholesky::whole(d), |centred| {
-            let offsets = framed.iter().zip(&self.mean);
-            centred.iter_mut().zip(offsets).for_each(|(out, (value, mean))| *out = value - mean);
-            cholesky::whitened_square(d, &self.whitening, centred)
-        })
+    /// `(x − m)ᵀ Ψ⁻¹ (x − m)` of a row of the frame; where it is above `most`, anything above that.
+    fn squared_distance(&self, framed: &[f64], most: f64) -> f64 {
+        cholesky::whitened_square(&self.whitening, framed, &self.mean, most)
     }
 
     /// `Ψ = UᵀU`.
@@ -664,8 +661,8 @@ impl GaussianPredictive {
     }
 
     /// At a row of the frame.
-    fn ln_density_framed(&self, framed: &[f64]) -> f64 {
-        self.density.ln_density(self.squared_distance(framed) / self.widening)
+    fn ln_density_framed(&self, framed: &[f64], most: f64) -> f64 {
+        self.density.ln_density(self.squared_distance(framed, most) / self.widening)
     }
 }
 
@@ -673,13 +670,17 @@ impl Predictive for GaussianPredictive {
     fn ln_density(&self, x: &[f64]) -> f64 {
         with_scratch(self.mean.len(), |framed| {
             self.frame.apply(x, framed);
-            let ln_density = self.ln_density_framed(framed);
+            let ln_density = self.ln_density_framed(framed, f64::INFINITY);
             if ln_density.is_nan() { self.ln_density_of_known(x) } else { ln_density }
         })
     }
 
-    fn ln_density_from(&self, _x: &[f64], features: &[f64]) -> f64 {
-        self.ln_density_framed(&features[1..=self.mean.len()])
+    fn ln_density_from(&self, _x: &[f64], features: &[f64], least: f64) -> f64 {
+        let d = self.mean.len();
+        // Of few columns, the distance costs no more than what it may be at most.
+        let most =
+            if d < LEAST_TO_HALVE { f64::INFINITY } else { self.widening * self.density.distance_of(least) };
+        self.ln_density_framed(&features[1..=d], most)
     }
 
     /// With `c = κ/(κ − r)`: `Ψ − r c (x − m)(x − m)ᵀ` is what the others scatter by, around `m − (c − 1)(x − m)`.
@@ -689,7 +690,8 @@ impl Predictive for GaussianPredictive {
             return self.with_known(x, |n, q, ln_determinant| self.left_out(n, q, ln_determinant, share));
         }
         let d = self.mean.len();
-        self.left_out(d, self.squared_distance(&features[1..=d]), self.ln_determinant, share)
+        let q = self.squared_distance(&features[1..=d], f64::INFINITY);
+        self.left_out(d, q, self.ln_determinant, share)
     }
 
     fn conditional(&self, x: &[f64], mean: &mut [f64], variance: &mut [f64]) {
@@ -734,7 +736,8 @@ impl GaussianPredictive {
     /// that all columns make, and the first rows and columns of the factor are the factor of theirs.
     fn envelope_of_first(&self, d: usize, theta: &mut [f64]) -> Envelope {
         let (constant, rest) = theta.split_at_mut(1);
-        let (linear, quadratic) = rest.split_at_mut(d);
+        let (linear, quadratic) = rest.split_at_mut(self.mean.len());
+        let linear = &mut linear[..d];
         for row in 0..d {
             let from = &self.factor[row_start(self.mean.len(), row)..];
             quadratic[row_start(d, row)..row_start(d, row + 1)].copy_from_slice(&from[..d - row]);

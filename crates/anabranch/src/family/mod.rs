@@ -89,8 +89,8 @@ pub trait Predictive: Send + Sync {
     /// `log p(x | data of the component)`, exact, in the units of the data; of a row with missing values, the density of the others.
     fn ln_density(&self, x: &[f64]) -> f64;
 
-    /// The same, of a complete row whose features `T(x)` are at hand.
-    fn ln_density_from(&self, x: &[f64], _features: &[f64]) -> f64 {
+    /// The same, of a complete row whose features `T(x)`, or the leading ones, are at hand; where it is below `least`, anything below that.
+    fn ln_density_from(&self, x: &[f64], _features: &[f64], _least: f64) -> f64 {
         self.ln_density(x)
     }
 

@@ -431,12 +431,13 @@ impl Predictive for ProductPredictive {
         self.blocks.iter().map(|block| block.with_columns(x, |row| block.predictive.ln_density(row))).sum()
     }
 
-    fn ln_density_from(&self, x: &[f64], features: &[f64]) -> f64 {
+    fn ln_density_from(&self, x: &[f64], features: &[f64], _least: f64) -> f64 {
         let mut rest = features;
         let mut total = 0.0;
         for block in &self.blocks {
             let (part, after) = rest.split_at(block.n_features);
-            total += block.with_columns(x, |row| block.predictive.ln_density_from(row, part));
+            total +=
+                block.with_columns(x, |row| block.predictive.ln_density_from(row, part, f64::NEG_INFINITY));
             rest = after;
         }
         total

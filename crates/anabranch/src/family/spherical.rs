@@ -376,7 +376,7 @@ impl Predictive for SphericalPredictive {
         if ln_density.is_nan() { self.ln_density_of_known(x) } else { ln_density }
     }
 
-    fn ln_density_from(&self, _x: &[f64], features: &[f64]) -> f64 {
+    fn ln_density_from(&self, _x: &[f64], features: &[f64], _least: f64) -> f64 {
         self.ln_density_framed(features[1..=self.mean.len()].iter().copied())
     }
 

@@ -14,6 +14,14 @@ pub(crate) fn variance_divisor(dof: f64) -> f64 {
     if dof > 2.0 { dof - 2.0 } else { dof }
 }
 
+/// `log(1 + q)` of `q ≥ 0`: the logarithm of the rounded sum and what rounding took from it, at half of the price of `f64::ln_1p`.
+#[inline]
+fn ln_1p(q: f64) -> f64 {
+    let sum = 1.0 + q;
+    let lost = q - (sum - 1.0);
+    if lost == 0.0 || !lost.is_finite() { sum.ln() } else { sum.ln() + lost / sum }
+}
+
 /// The parts of the density that do not depend on `x`.
 #[derive(Clone, Debug)]
 pub(crate) struct StudentT {
@@ -41,6 +49,38 @@ impl StudentT {
 
     /// `log p(x)` at squared distance `q`.
     pub(crate) fn ln_density(&self, q: f64) -> f64 {
-        self.ln_constant - self.half_power * q.ln_1p()
+        self.ln_constant - self.half_power * ln_1p(q)
+    }
+
+    /// The squared distance at which `log p(x)` is this.
+    pub(crate) fn distance_of(&self, ln_density: f64) -> f64 {
+        ((self.ln_constant - ln_density) / self.half_power).exp_m1()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_logarithm_is_that_of_the_library_from_nothing_to_infinity() {
+        let mut q = 1e-300;
+        while q < 1e300 {
+            let exact = f64::ln_1p(q);
+            assert!((ln_1p(q) - exact).abs() <= 2.0 * f64::EPSILON * exact, "{q}: {} {exact}", ln_1p(q));
+            q *= 1.013;
+        }
+        for q in [0.0, f64::INFINITY] {
+            assert_eq!(ln_1p(q), q);
+        }
+        assert!(ln_1p(f64::NAN).is_nan());
+    }
+
+    #[test]
+    fn the_distance_of_a_density_has_that_density() {
+        let density = StudentT::new(5, 12.5, -3.0);
+        for q in [0.0, 1e-3, 0.7, 40.0] {
+            assert!((density.distance_of(density.ln_density(q)) - q).abs() < 1e-12 * (1.0 + q));
+        }
     }
 }

@@ -13,12 +13,13 @@ use rand::{Rng, RngExt};
 
 use super::ascent::Ascent;
 use super::nearest::Nearest;
-use super::{Precision, Settings, surprise};
+use super::{Precision, Settings, Workspace, surprise};
 use crate::batch::Batch;
 use crate::family::Family;
 use crate::math::draw::draw_from_blocks;
 use crate::math::product::squared_distance;
 use crate::parallel;
+use crate::posterior::Posterior;
 use crate::process::Process;
 
 /// Known components whose exact density is asked before a row counts as novel: those that its row of the E-step prefers.
@@ -109,6 +110,25 @@ pub(super) fn births_of_all(seeds: Seeds, precision: Precision) -> Births {
     let mut novel: Vec<NovelRow> = (0..seeds.n_points()).map(certain).collect();
     let n_components = seeds.settle(&mut novel, precision);
     Births { novel, n_components }
+}
+
+/// Rows at a time that are looked at for novel ones.
+const PIECE_ROWS: usize = 2500;
+
+/// The rows that no component of this posterior explains, in order.
+pub(super) fn novel_among<F: Family, P: Process>(
+    posterior: &Posterior<F, P>,
+    rows: &Batch,
+    settings: &Settings,
+    workspace: &mut Workspace,
+) -> Vec<usize> {
+    let mut novel = Vec::new();
+    for (piece, batch) in rows.pieces(PIECE_ROWS).enumerate() {
+        let ascent = Ascent::start(posterior, &batch, settings.precision, workspace);
+        let found = novel_rows(&ascent, settings.birth_threshold);
+        novel.extend(found.iter().map(|novel| piece * PIECE_ROWS + novel.row));
+    }
+    novel
 }
 
 fn novel_rows<F: Family, P: Process>(ascent: &Ascent<'_, F, P>, threshold: f64) -> Vec<NovelRow> {

@@ -17,7 +17,7 @@ use super::ascent::Ascent;
 use super::birth::{Births, Seeds};
 use super::court::{Components, Court, STANDARD_ERRORS, Scores};
 use super::path::{self, Bench, Between, Objective, STRONG, Walker};
-use super::{Increment, Look, Precision, Settings, Workspace, birth, look, repeats, upkeep};
+use super::{Increment, Look, Precision, Settings, Workspace, birth, infer, look, repeats, upkeep};
 use crate::batch::Batch;
 use crate::family::{Family, Partition};
 use crate::identify::ComponentId;
@@ -228,7 +228,7 @@ fn learn<F: Family, P: Process>(
             break;
         }
     }
-    join_rest(&mut found, prior, batch, rows, settings.precision, workspace);
+    join_rest(&mut found, prior, batch, rows, settings, rng, workspace);
     found
 }
 
@@ -285,13 +285,15 @@ fn typical_rows<F: Family, P: Process>(
     typical.into_iter().flatten().collect()
 }
 
-/// Adds what the rows from `first` on say of the components that were found.
+/// Adds what the rows from `first` on say of the components that were found. Those that none of them explains are learned from like a minibatch
+/// of the stream, and may open others: a row far out would stretch whatever it joined.
 fn join_rest<F: Family, P: Process>(
     found: &mut Bootstrap<F>,
     prior: &Posterior<F, P>,
     batch: &Batch,
     first: usize,
-    precision: Precision,
+    settings: &Settings,
+    rng: &mut impl Rng,
     workspace: &mut Workspace,
 ) {
     let rest = batch.tail(first);
@@ -299,11 +301,16 @@ fn join_rest<F: Family, P: Process>(
         return;
     }
     let posterior = posterior_of(found, prior.process());
-    for (ComponentId(ix), evidence) in
-        look::look_again(&posterior, &rest, Look::Everywhere, precision, workspace)
-    {
+    let novel = birth::novel_among(&posterior, &rest, settings, workspace);
+    let (strange, usual): (Vec<usize>, Vec<usize>) =
+        (0..rest.n_rows()).partition(|row| novel.binary_search(row).is_ok());
+    let usual = if strange.is_empty() { rest.clone() } else { rest.select(&usual) };
+    let explained = look::look_again(&posterior, &usual, Look::Everywhere, settings.precision, workspace);
+    let learned = infer(&posterior, &rest.select(&strange), settings, rng, workspace).0;
+    for (ComponentId(ix), evidence) in explained.into_iter().chain(learned.existing) {
         found.increment.new[ix as usize].absorb(&evidence);
     }
+    found.increment.new.extend(learned.new);
     found.increment.mass += rest.mass();
 }
 

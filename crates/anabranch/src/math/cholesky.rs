@@ -125,38 +125,50 @@ pub fn invert_from_factor(dimensions: usize, factor: &mut [f64], row_buffer: &mu
     }
 }
 
-/// Rows of [`whitening`] and what they are multiplied with end in zeros up to a multiple of this: whole vectors.
-const WHOLE: usize = 8;
+/// Rows of a panel of [`whitening`]: whole vectors, whatever their length.
+const PANEL: usize = 8;
 
-/// `V = U⁻ᵀ`, its rows one after another up to the diagonal, each filled up to [`whole`] vectors: what [`whitened_square`] takes.
+/// Columns of a panel that are multiplied at a time.
+const COLUMNS: usize = 4;
+
+/// Columns of a matrix with whole vectors of them.
+const fn whole(dimensions: usize) -> usize {
+    dimensions.next_multiple_of(COLUMNS)
+}
+
+/// Columns of the panel that begins with this row: up to its diagonal.
+const fn panel_columns(dimensions: usize, first: usize) -> usize {
+    if first + PANEL < whole(dimensions) { first + PANEL } else { whole(dimensions) }
+}
+
+/// `V = U⁻ᵀ` in panels of [`PANEL`] rows, column after column, with zeros above the diagonal and around: what [`whitened_square`] takes.
 pub fn whitening(dimensions: usize, factor: &[f64]) -> Vec<f64> {
     let mut inverse = factor.to_vec();
     invert_triangle(dimensions, &mut inverse, &mut vec![0.0; dimensions]);
-    let mut rows = Vec::new();
-    for column in 0..dimensions {
-        let start = rows.len();
-        rows.extend((0..=column).map(|row| inverse[row_start(dimensions, row) + column - row]));
-        rows.resize(start + whole(column + 1), 0.0);
-    }
-    rows
+    let entry = |row: usize, column: usize| match column <= row && row < dimensions {
+        true => inverse[row_start(dimensions, column) + row - column],
+        false => 0.0,
+    };
+    let panel = |first| {
+        let rows = move |column| (first..first + PANEL).map(move |row| (row, column));
+        (0..panel_columns(dimensions, first)).flat_map(rows)
+    };
+    let cells = (0..dimensions).step_by(PANEL).flat_map(panel);
+    cells.map(|(row, column)| entry(row, column)).collect()
 }
 
-/// Numbers that are multiplied for a row of so many.
-pub const fn whole(len: usize) -> usize {
-    len.next_multiple_of(WHOLE)
-}
-
-/// `|V b|² = bᵀ M⁻¹ b` of a `b` that is filled up with zeros to [`whole`] vectors. Each row is a product of its own, so that none waits
-/// for the one before as in [`solve_lower`].
-pub fn whitened_square(dimensions: usize, whitening: &[f64], b: &[f64]) -> f64 {
-    debug_assert_eq!(b.len(), whole(dimensions));
-    Arch::new().dispatch(WhitenedSquare { dimensions, whitening, b })
+/// `|V (x − m)|² = (x − m)ᵀ M⁻¹ (x − m)`; where it is above `most`, anything above that. A panel's rows are summed in registers, so that no
+/// row waits for the one before as in [`solve_lower`].
+pub fn whitened_square(whitening: &[f64], x: &[f64], mean: &[f64], most: f64) -> f64 {
+    debug_assert_eq!(x.len(), mean.len());
+    Arch::new().dispatch(WhitenedSquare { whitening, x, mean, most })
 }
 
 struct WhitenedSquare<'a> {
-    dimensions: usize,
     whitening: &'a [f64],
-    b: &'a [f64],
+    x: &'a [f64],
+    mean: &'a [f64],
+    most: f64,
 }
 
 impl WithSimd for WhitenedSquare<'_> {
@@ -164,20 +176,81 @@ impl WithSimd for WhitenedSquare<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> f64 {
-        let (b, _) = S::as_simd_f64s(self.b);
-        let (mut square, mut rest) = (0.0, self.whitening);
-        for len in 1..=self.dimensions {
-            let (row, below) = rest.split_at(whole(len));
-            let mut sum = simd.splat_f64s(0.0);
-            for (v, b) in S::as_simd_f64s(row).0.iter().zip(b) {
-                sum = simd.mul_add_e_f64s(*v, *b, sum);
-            }
-            let value = simd.reduce_sum_f64s(sum);
-            square += value * value;
-            rest = below;
+        match size_of::<S::f64s>() / size_of::<f64>() {
+            1 => self.square::<S, PANEL>(simd),
+            2 => self.square::<S, { PANEL / 2 }>(simd),
+            4 => self.square::<S, { PANEL / 4 }>(simd),
+            _ => self.square::<S, { PANEL / 8 }>(simd),
         }
-        square
     }
+}
+
+impl WhitenedSquare<'_> {
+    /// With `N` vectors to a column of a panel.
+    #[inline(always)]
+    fn square<S: Simd, const N: usize>(self, simd: S) -> f64 {
+        let dimensions = self.x.len();
+        let zero = simd.splat_f64s(0.0);
+        let (x, x_rest) = self.x.as_chunks::<COLUMNS>();
+        let (mean, mean_rest) = self.mean.as_chunks::<COLUMNS>();
+        // Columns behind the last are at their mean.
+        let mut rest = [0.0; COLUMNS];
+        for ((out, x), mean) in rest.iter_mut().zip(x_rest).zip(mean_rest) {
+            *out = x - mean;
+        }
+        let mut squares = [zero; N];
+        let mut panels = self.whitening;
+        for first in (0..dimensions).step_by(PANEL) {
+            let (panel, below) = panels.split_at(PANEL * panel_columns(dimensions, first));
+            let (panel, _) = S::as_simd_f64s(panel);
+            let mut sums = [[zero; N]; COLUMNS];
+            for (columns, (x, mean)) in panel.chunks_exact(COLUMNS * N).zip(x.iter().zip(mean)) {
+                let mut offsets = [0.0; COLUMNS];
+                for c in 0..COLUMNS {
+                    offsets[c] = x[c] - mean[c];
+                }
+                add_columns(simd, &offsets, columns, &mut sums);
+            }
+            if panel.len() > x.len() * COLUMNS * N {
+                add_columns(simd, &rest, &panel[x.len() * COLUMNS * N..], &mut sums);
+            }
+            for r in 0..N {
+                let even = simd.add_f64s(sums[0][r], sums[2][r]);
+                let whitened = simd.add_f64s(even, simd.add_f64s(sums[1][r], sums[3][r]));
+                squares[r] = simd.mul_add_e_f64s(whitened, whitened, squares[r]);
+            }
+            panels = below;
+            if sum(simd, squares) > self.most {
+                break;
+            }
+        }
+        sum(simd, squares)
+    }
+}
+
+/// `S ← S + V b` of some columns, each with sums of its own.
+#[inline(always)]
+fn add_columns<S: Simd, const N: usize>(
+    simd: S,
+    b: &[f64; COLUMNS],
+    columns: &[S::f64s],
+    sums: &mut [[S::f64s; N]; COLUMNS],
+) {
+    for c in 0..COLUMNS {
+        let b = simd.splat_f64s(b[c]);
+        for r in 0..N {
+            sums[c][r] = simd.mul_add_e_f64s(b, columns[c * N + r], sums[c][r]);
+        }
+    }
+}
+
+#[inline(always)]
+fn sum<S: Simd, const N: usize>(simd: S, vectors: [S::f64s; N]) -> f64 {
+    let mut all = vectors[0];
+    for vector in &vectors[1..] {
+        all = simd.add_f64s(all, *vector);
+    }
+    simd.reduce_sum_f64s(all)
 }
 
 /// `U ← U⁻¹`, row by row from the bottom: `V_i· = (e_i − Σ_{k>i} u_ik V_k·) / u_ii`.
@@ -403,14 +476,21 @@ mod tests {
         for dimensions in [1, 2, 3, 7, 8, 9, 16, 20, 24, 25, 64] {
             let mut factored = vec![0.0; packed_len(dimensions)];
             factor(dimensions, &positive_definite(dimensions), &mut factored).unwrap();
-            let b: Vec<f64> = (0..dimensions).map(|i| (i as f64 * 0.9).cos()).collect();
-            let mut solved = b.clone();
+            let x: Vec<f64> = (0..dimensions).map(|i| (i as f64 * 0.9).cos()).collect();
+            let mean: Vec<f64> = (0..dimensions).map(|i| (i as f64 * 0.3).sin()).collect();
+            let mut solved: Vec<f64> = x.iter().zip(&mean).map(|(x, mean)| x - mean).collect();
             solve_lower(dimensions, &factored, &mut solved);
             let expected: f64 = solved.iter().map(|v| v * v).sum();
-            let mut filled = b.clone();
-            filled.resize(whole(dimensions), 0.0);
-            let found = whitened_square(dimensions, &whitening(dimensions, &factored), &filled);
+            let panels = whitening(dimensions, &factored);
+            let found = whitened_square(&panels, &x, &mean, f64::INFINITY);
             assert!((found - expected).abs() < ROUNDING * expected, "{dimensions}: {found}, {expected}");
+            for most in [0.0, 0.3 * found, found] {
+                let part = whitened_square(&panels, &x, &mean, most);
+                assert!(
+                    part > most && part <= found || part == found,
+                    "{dimensions}, {most}: {part}, {found}"
+                );
+            }
         }
     }
 

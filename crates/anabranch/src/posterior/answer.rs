@@ -46,40 +46,53 @@ impl<'a> Answer<'a> {
         log_sum_exp(self.scores)
     }
 
-    /// The highest score of a component that exists and the sum of all in units of it: far out, scores are large numbers, and
-    /// their differences keep more digits than their logarithms.
-    fn scale(&self) -> (f64, f64) {
-        let max = self.known().map(|(_, score)| score).fold(f64::NEG_INFINITY, f64::max);
-        (max, self.known().map(|(_, score)| (score - max).exp()).sum::<f64>())
+    /// The highest score of a component that exists: far out, scores are large numbers, and their differences keep more digits than
+    /// their logarithms.
+    fn highest(&self) -> f64 {
+        self.known().map(|(_, score)| score).fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    /// Where every density underflows to −∞, the weights are left.
+    fn weights(&self) -> impl Iterator<Item = f64> {
+        let weights = self.predictor.ln_weights();
+        let total = log_sum_exp(weights);
+        weights.iter().map(move |w| (w - total).exp())
     }
 
     /// Writes the probability of each component, in the order of [`Predictor::ids`]; they sum to 1.
     pub fn probabilities(&self, out: &mut [f64]) {
-        let (max, sum) = self.scale();
-        if max == f64::NEG_INFINITY {
-            // Far out, every density underflows to −∞: the weights are left.
-            let total = log_sum_exp(self.predictor.ln_weights());
-            out.iter_mut().zip(self.predictor.ln_weights()).for_each(|(out, w)| *out = (w - total).exp());
+        let highest = self.highest();
+        if highest == f64::NEG_INFINITY {
+            out.iter_mut().zip(self.weights()).for_each(|(out, weight)| *out = weight);
             return;
         }
         out.fill(0.0);
-        self.known().for_each(|(ix, score)| out[ix] = (score - max).exp() / sum);
+        let mut sum = 0.0;
+        for (ix, score) in self.known() {
+            out[ix] = (score - highest).exp();
+            sum += out[ix];
+        }
+        self.known().for_each(|(ix, _)| out[ix] /= sum);
     }
 
     /// The most probable components, the most probable first, as places among [`Predictor::ids`] with their
     /// probabilities: at most `count`, and none that has none.
     pub fn top(&self, count: usize, out: &mut Vec<(usize, f64)>) {
         out.clear();
-        let (max, sum) = self.scale();
-        if max == f64::NEG_INFINITY {
-            let weights = self.predictor.ln_weights();
-            let total = log_sum_exp(weights);
-            out.extend(weights.iter().enumerate().map(|(ix, w)| (ix, (w - total).exp())));
+        let highest = self.highest();
+        if highest == f64::NEG_INFINITY {
+            out.extend(self.weights().enumerate());
         } else {
-            out.extend(self.known().map(|(ix, score)| (ix, (score - max).exp() / sum)));
+            out.extend(self.known().map(|(ix, score)| (ix, (score - highest).exp())));
+            let sum: f64 = out.iter().map(|(_, share)| share).sum();
+            out.iter_mut().for_each(|(_, share)| *share /= sum);
         }
         out.retain(|(_, probability)| *probability > 0.0);
-        out.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        out.truncate(count);
+        let order = |a: &(usize, f64), b: &(usize, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+        if count < out.len() {
+            out.select_nth_unstable_by(count, order);
+            out.truncate(count);
+        }
+        out.sort_unstable_by(order);
     }
 }

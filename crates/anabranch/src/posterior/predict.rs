@@ -8,7 +8,7 @@
 //!
 //! Bounds in single precision ([`super::envelope`]) say which components a row cannot belong to, for a block of rows at a time. The others
 //! are computed exactly, in double precision: labels are those of computing all, and what is left out of a density is a share of less than
-//! `e^−25`.
+//! `e^−21`, below 1e-9.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use crate::process::Process;
 const BLOCK: usize = 96;
 
 /// Components whose terms together are below the best by more than this many nats change no density.
-const NEGLIGIBLE_NATS: f64 = 23.0;
+const NEGLIGIBLE_NATS: f64 = 21.0;
 
 /// Fewer components are all computed.
 const LEAST_COMPONENTS: usize = 4;
@@ -372,7 +372,7 @@ impl Predictor {
             let decide = |work: &mut Row<'_>, ix: usize, x: &[f64]| match envelopes {
                 _ if work.lacks(x) => work.known(x),
                 Some(all) => {
-                    let features = (by == By::All).then(|| &features[ix * f..(ix + 1) * f]);
+                    let features = &features[ix * f..(ix + 1) * f];
                     let bounds = &bounds[ix * all.padded()..(ix + 1) * all.padded()];
                     Arch::new().dispatch(Decide { row: work, x, features, bounds });
                 }
@@ -428,20 +428,21 @@ impl Row<'_> {
     }
 
     #[inline(never)]
-    fn compute(&mut self, ix: usize, x: &[f64], features: Option<&[f64]>) -> f64 {
-        let predictive = self.predictor.predictive(ix);
-        let ln_density = features
-            .map_or_else(|| predictive.ln_density(x), |features| predictive.ln_density_from(x, features));
-        let score = self.predictor.ln_weight(ix) + ln_density;
-        self.scores[self.used] = score;
-        self.members[self.used] = ix as u32;
-        self.used += 1;
+    fn compute(&mut self, ix: usize, x: &[f64], features: &[f64], least: f64) -> f64 {
+        let ln_weight = self.predictor.ln_weight(ix);
+        let score = ln_weight + self.predictor.predictive(ix).ln_density_from(x, features, least - ln_weight);
+        let ruled_out = score < least;
+        if !ruled_out {
+            self.scores[self.used] = score;
+            self.members[self.used] = ix as u32;
+            self.used += 1;
+        }
         score
     }
 
     /// Whether a value of the row is missing.
     fn lacks(&self, x: &[f64]) -> bool {
-        x.iter().any(|x| x.is_nan())
+        x.iter().fold(false, |any, x| any | x.is_nan())
     }
 
     /// Computes all components from what is known of a row.
@@ -457,7 +458,7 @@ impl Row<'_> {
     fn all(&mut self, x: &[f64], features: &[f64]) {
         self.used = 0;
         for ix in 0..self.len() {
-            self.compute(ix, x, Some(features));
+            self.compute(ix, x, features, f64::NEG_INFINITY);
         }
     }
 
@@ -488,8 +489,8 @@ impl Row<'_> {
 struct Decide<'a, 'b> {
     row: &'a mut Row<'b>,
     x: &'a [f64],
-    /// Where all of them are at hand.
-    features: Option<&'a [f64]>,
+    /// All of them, or the leading ones.
+    features: &'a [f64],
     bounds: &'a [f32],
 }
 
@@ -503,7 +504,7 @@ impl WithSimd for Decide<'_, '_> {
         let window = row.window();
         let first = first_of_largest(&bounds[..row.predictor.ids.len()]);
         row.used = 0;
-        let score = row.compute(first, x, features);
+        let score = row.compute(first, x, features, f64::NEG_INFINITY);
         let mut cut = below(score - window);
         for (group, bounds) in bounds[..].as_chunks::<TOGETHER>().0.iter().enumerate() {
             if bounds.iter().fold(true, |none, bound| none & (*bound < cut)) {
@@ -515,8 +516,11 @@ impl WithSimd for Decide<'_, '_> {
                 if *bound < cut || ix == first || ix >= k {
                     continue;
                 }
-                let score = row.compute(ix, x, features);
-                cut = cut.max(below(score - window));
+                let score = row.compute(ix, x, features, f64::from(cut));
+                // A new component, however probable, hides none of those that exist.
+                if ix < row.predictor.ids.len() {
+                    cut = cut.max(below(score - window));
+                }
             }
         }
     }

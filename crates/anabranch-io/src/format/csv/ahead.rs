@@ -26,7 +26,10 @@ const PIECE_BYTES: usize = 64 << 10;
 const LARGEST_PIECE_BYTES: usize = 256 << 10;
 
 /// More do not help: then the feeder is the slowest.
-const MOST_PARSERS: usize = 6;
+const MOST_PARSERS: usize = 15;
+
+/// Pieces that wait before and behind a parser: where there are more threads than processors, those whose turn it is may be asleep.
+const WAITING: usize = 2;
 
 /// Where the numbers of a line go.
 #[derive(Clone, Debug)]
@@ -113,8 +116,8 @@ impl Ahead {
         let layout = Arc::new(layout);
         let (mut to_parsers, mut parsers) = (Vec::new(), Vec::new());
         for _ in 0..MOST_PARSERS.min(processors - 1) {
-            let (to_parser, tasks) = sync_channel(1);
-            let (to_reader, pieces) = sync_channel(1);
+            let (to_parser, tasks) = sync_channel(WAITING);
+            let (to_reader, pieces) = sync_channel(WAITING);
             let layout = Arc::clone(&layout);
             thread::spawn(move || parse(&tasks, &to_reader, &layout));
             to_parsers.push(to_parser);

@@ -1,16 +1,17 @@
 //! JSON lines: one object or one array per line.
 //!
-//! The keys of the first object, in its order, are the columns; other keys of later lines are ignored.
+//! The keys of the first object are the columns, in its order, and behind them those with which others have numbers: the others of a thousand lines
+//! of a file, or of what has come of a stream with its first line. Further keys are ignored.
 
 mod row;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
-use row::{Keys, Shape, Slot, read_header, read_line};
+use row::{Keys, Shape, Slot, keys_of_numbers, read_header, read_line};
 
 use super::{Pick, Reader, Role};
 use crate::error::{BadCell, ReadError};
-use crate::input::{Lines, Opened};
+use crate::input::{Body, Lines, Opened};
 use crate::options::{OnBadRow, ReadOptions};
 use crate::rows::{Flaw, Place, Sink};
 use crate::select::{Header, MAX_COLUMNS};
@@ -35,17 +36,25 @@ struct JsonReader {
 /// Bad lines that may come before the first good one: more means that this is no JSON.
 const MAX_EARLY: usize = 1000;
 
-/// Reads the columns from the first good line. `None` when all lines are blank.
+/// Lines whose keys are columns, and their bytes at most.
+const LOOKED_LINES: usize = 1000;
+const LOOKED_BYTES: usize = 1 << 20;
+
+/// Reads the columns from the first good lines. `None` when all lines are blank.
 pub(super) fn open(opened: Opened, options: &ReadOptions) -> Result<Option<Box<dyn Reader>>, ReadError> {
     let name = opened.name;
+    let waits = matches!(opened.body, Body::Stream(_));
     let mut stream = opened.body.into_stream();
-    if stream.peek(3).map_err(|error| ReadError::io(&name, error))? == b"\xef\xbb\xbf" {
+    let failed = |error| ReadError::io(&name, error);
+    if stream.peek(3).map_err(failed)? == b"\xef\xbb\xbf" {
         stream.consume(3);
     }
+    stream.peek_lines(if waits { 1 } else { LOOKED_LINES }, LOOKED_BYTES).map_err(failed)?;
+    let further = keys_of(stream.here());
     let mut lines = Lines::new(&name, stream);
     let mut early = VecDeque::new();
     while next_row(&mut lines)? {
-        match columns(&lines, &name)? {
+        match columns(&lines, &name, &further)? {
             Ok((keys, header)) => {
                 let slots = vec![Slot::default(); header.width()];
                 let picks = Vec::new();
@@ -77,10 +86,27 @@ pub(super) fn open(opened: Opened, options: &ReadOptions) -> Result<Option<Box<d
     }
 }
 
-/// The columns of the current line, or why it is no row.
-fn columns(lines: &Lines, name: &str) -> Result<Result<(Keys, Header), BadCell>, ReadError> {
+/// The keys with which whole lines have numbers, each once.
+fn keys_of(text: &[u8]) -> Vec<String> {
+    let whole = memchr::memrchr(b'\n', text).map_or(0, |end| end + 1);
+    let mut all = Vec::new();
+    let mut seen = HashSet::new();
+    for line in text[..whole].split(|byte| *byte == b'\n').take(LOOKED_LINES) {
+        all.extend(keys_of_numbers(line).into_iter().filter(|name| seen.insert(name.clone())));
+    }
+    all
+}
+
+/// The columns of the current line with further ones, or why it is no row.
+fn columns(
+    lines: &Lines,
+    name: &str,
+    further: &[String],
+) -> Result<Result<(Keys, Header), BadCell>, ReadError> {
     let (keys, header) = match read_header(lines.current()) {
-        Ok(Shape::Object(names)) => {
+        Ok(Shape::Object(mut names)) => {
+            let own: HashSet<String> = names.iter().cloned().collect();
+            names.extend(further.iter().filter(|key| !own.contains(*key)).cloned());
             let header = Header::named(names, name)?;
             (Keys::named(&header.names), header)
         }

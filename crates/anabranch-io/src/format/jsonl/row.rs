@@ -79,6 +79,15 @@ pub(super) fn read_header(line: &[u8]) -> Result<Shape<Vec<String>>, String> {
     whole(line, HeaderVisitor)
 }
 
+/// The keys of an object that have a number.
+pub(super) fn keys_of_numbers(line: &[u8]) -> Vec<String> {
+    let Ok(Shape::Object(names)) = read_header(line) else { return Vec::new() };
+    let (mut keys, mut slots) = (Keys::named(&names), vec![Slot::Missing; names.len()]);
+    let read = read_line(line, &mut keys, &mut slots);
+    let is_number = |slot: &Slot| read.is_ok() && matches!(slot, Slot::Number(_) | Slot::Bool(_));
+    names.into_iter().zip(slots).filter(|(_, slot)| is_number(slot)).map(|(name, _)| name).collect()
+}
+
 /// Puts the values of a line into `slots`.
 pub(super) fn read_line(line: &[u8], keys: &mut Keys, slots: &mut [Slot]) -> Result<Shape<()>, String> {
     slots.fill(Slot::Missing);

@@ -22,6 +22,9 @@ use crate::infer::Increment;
 use crate::posterior::{Evidence, Posterior};
 use crate::process::{Hierarchical, LabelStatistics, Process};
 
+/// `α₀` has settled when a step moves it by less than this share: with fewer topics than before it may be a hundredth of what it was.
+const SETTLED: f64 = 1e-2;
+
 /// Steps with all topics.
 const FIRST_STEPS: usize = 3;
 
@@ -269,7 +272,7 @@ impl<'a> Ascent<'a> {
     }
 
     /// Estimates the concentrations that are to be learned anew.
-    pub(super) fn learn_concentrations(&mut self, steps: usize) {
+    pub(super) fn learn_concentrations(&mut self) {
         let tables = self.columns.iter().zip(&self.gains).map(|(column, gain)| column.tables + gain.tables);
         let tables: Vec<LabelStatistics> =
             tables.map(|t| LabelStatistics { expected_count: t, ..LabelStatistics::default() }).collect();
@@ -284,7 +287,7 @@ impl<'a> Ascent<'a> {
                 .iter()
                 .flat_map(|mixed| mixed.topics.iter().zip(&mixed.counts).map(|(topic, n)| (beta(topic), *n)));
             let lengths = (0..self.corpus.len()).map(|ix| self.corpus.tokens(ix));
-            let alpha0 = prior::alpha0(before, counts, lengths.filter(|n| *n > 0.0), steps);
+            let alpha0 = prior::alpha0(before, counts, lengths.filter(|n| *n > 0.0), SETTLED);
             self.process = self.process.with_alpha0(alpha0);
         }
         self.weigh();

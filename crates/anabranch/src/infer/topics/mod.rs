@@ -17,7 +17,7 @@ mod prior;
 mod seed;
 mod walk;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use rand::Rng;
 
@@ -43,6 +43,8 @@ const STEPS: usize = 2;
 const SPARED: usize = 5;
 /// … unless they are fewer than this: then the objective judges.
 const LEAST_JUDGES: usize = 30;
+/// Topics that a walk begins with besides, for documents of few.
+const FEW_SEEDS: [usize; 2] = [8, 30];
 /// Documents of a sample that judge merges, and those that came after the first minibatch if they are so many.
 const JUDGES: usize = 600;
 const LATER_JUDGES: usize = 400;
@@ -163,9 +165,13 @@ impl TopicSettings {
         ascent.export(self.least_words)
     }
 
-    /// Many topics of some documents, as many as have documents of their own.
-    fn grow(&self, ascent: &mut Ascent<'_>, documents: &[usize], rng: &mut impl Rng) {
-        let seeds = (documents.len() / self.documents_per_seed.max(1)).clamp(2, self.most_seeds.max(2));
+    /// Topics that so many documents begin with: far too many.
+    fn many_seeds(&self, documents: usize) -> usize {
+        (documents / self.documents_per_seed.max(1)).clamp(2, self.most_seeds.max(2))
+    }
+
+    /// Topics of some documents from so many seeds, as many as have documents of their own.
+    fn grow(&self, ascent: &mut Ascent<'_>, documents: &[usize], seeds: usize, rng: &mut impl Rng) {
         self.seed(ascent, documents, seeds, rng);
         self.climb(ascent, self.first_sweeps);
         self.empty(ascent);
@@ -266,7 +272,8 @@ impl Inference<Topic, Hierarchical> for TopicSettings {
         self.learn(posterior, batch, rng)
     }
 
-    /// Begins with many topics around documents that lie far apart, and walks down from there to as many as there are. Where
+    /// Begins with many topics around documents that lie far apart, and walks down from there to as many as there are. Documents that share
+    /// their words among many copies of a topic ask for a large `α₀`, which keeps the copies apart; so few topics are a beginning, too. Where
     /// more documents are to come and these ask for most of the topics that they began with, all of them stay: what so many
     /// topics are worth will be seen (`merges`).
     fn bootstrap(
@@ -298,29 +305,49 @@ impl Inference<Topic, Hierarchical> for TopicSettings {
         let mut ascent = Ascent::start(prior, &corpus);
         let mut between = None;
         if !all.is_empty() {
-            let mut first = Ascent::start(prior, &learned);
-            self.grow(&mut first, &(0..learned.len()).collect::<Vec<_>>(), rng);
-            let begun = first.columns.len();
-            let mut walk = Walk {
-                ascent: first,
-                judges: later.as_ref(),
-                mode: Mode::Learning,
-                choice,
-                scale: 1.0,
-                least_words: self.least_words,
-                pairs: Vec::new(),
+            let mut begin = |seeds: usize| {
+                let mut first = Ascent::start(prior, &learned);
+                self.grow(&mut first, &(0..learned.len()).collect::<Vec<_>>(), seeds, rng);
+                let mut walk = Walk {
+                    ascent: first,
+                    judges: now.as_ref(),
+                    mode: Mode::Learning,
+                    choice,
+                    scale: 1.0,
+                    least_words: self.least_words,
+                    pairs: Vec::new(),
+                };
+                walk.settle(STEPS);
+                walk
             };
-            walk.settle(STEPS);
+            let many = self.many_seeds(learned.len());
+            let mut walk = begin(many);
+            let begun = walk.ascent.columns.len();
             let mut rich = false;
             if outlook == Outlook::MoreToCome && later.is_some() {
+                walk.judges = later.as_ref();
                 path::walk(&mut walk, later.as_ref(), Objective::Exact);
+                walk.judges = now.as_ref();
                 rich = MOST * walk.ascent.columns.len() as f64 >= begun as f64;
             }
-            if rich {
-                self.grow(&mut ascent, &all, rng);
-            } else {
-                walk.judges = now.as_ref();
+            if !rich {
                 between = Some(path::walk(&mut walk, now.as_ref(), Objective::Exact));
+            }
+            let mut others = VecDeque::from(FEW_SEEDS);
+            while let Some(seeds) = others.pop_front().filter(|seeds| *seeds < many) {
+                let mut other = begin(seeds);
+                let among = path::walk(&mut other, now.as_ref(), Objective::Exact);
+                if other.is_better_than(&walk) {
+                    // Where most seeds have become topics, more seeds would have become more.
+                    if others.is_empty() && 2 * other.ascent.columns.len() >= seeds {
+                        others.push_back(2 * seeds);
+                    }
+                    (walk, rich, between) = (other, false, Some(among));
+                }
+            }
+            if rich {
+                self.grow(&mut ascent, &all, self.many_seeds(all.len()), rng);
+            } else {
                 ascent = walk.ascent.with_documents(&corpus);
                 self.open_sweeps(&mut ascent);
                 self.climb(&mut ascent, LAST_SWEEPS);

@@ -19,6 +19,8 @@ const RATE: f64 = 0.2;
 /// Where the two are sought.
 const ETAS: (f64, f64) = (1e-3, 100.0);
 const ALPHA0S: (f64, f64) = (0.01, 1000.0);
+/// Steps to the fixed point at most.
+const MOST_STEPS: usize = 2000;
 /// Counts below this are nothing.
 const NOTHING: f64 = 1e-9;
 
@@ -43,14 +45,15 @@ pub(super) fn eta(
     eta
 }
 
-/// `α₀` after some steps from where it is: `counts` are `(β_k, n_jk)` of all documents, `lengths` their words.
+/// `α₀` after as many steps from where it is as it takes to settle: `counts` are `(β_k, n_jk)` of all documents, `lengths` their words.
 pub(super) fn alpha0(
     mut alpha0: f64,
     counts: impl Iterator<Item = (f64, f64)> + Clone,
     lengths: impl Iterator<Item = f64> + Clone,
-    steps: usize,
+    settled: f64,
 ) -> f64 {
-    for _ in 0..steps {
+    for _ in 0..MOST_STEPS {
+        let before = alpha0;
         let empty = digamma(alpha0);
         let counted = counts.clone().filter(|(beta, _)| *beta > NOTHING);
         let up: f64 = counted
@@ -62,6 +65,9 @@ pub(super) fn alpha0(
         let down: f64 = lengths.clone().map(|n| digamma(alpha0 + n) - empty).sum();
         if up > 0.0 {
             alpha0 = (alpha0 * up / (down + RATE)).clamp(ALPHA0S.0, ALPHA0S.1);
+        }
+        if (alpha0 / before - 1.0).abs() <= settled {
+            break;
         }
     }
     alpha0
@@ -113,7 +119,7 @@ mod tests {
             documents.iter().map(of).sum::<f64>() - RATE * alpha0
         };
         let counts = documents.iter().flat_map(|counts| beta.into_iter().zip(counts.iter().copied()));
-        let found = alpha0(1.0, counts, documents.iter().map(|counts| counts.iter().sum()), 2000);
+        let found = alpha0(1.0, counts, documents.iter().map(|counts| counts.iter().sum()), 0.0);
         let best = highest(likelihood);
         assert!((found / best - 1.0).abs() < 0.01, "{found} {best}");
     }

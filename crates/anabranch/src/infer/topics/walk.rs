@@ -6,12 +6,13 @@ use super::judges::{Judges, Scores};
 use super::pairs;
 use crate::identify::ComponentId;
 use crate::infer::PriorChoice;
-use crate::infer::path::Walker;
+use crate::infer::court::STANDARD_ERRORS;
+use crate::infer::path::{Bench, Walker};
 
 /// Sweeps after each step down.
 const SWEEPS: usize = 6;
 const STEPS: usize = 2;
-/// Steps of the prior at a time.
+/// Steps of the words' prior at a time.
 const PRIOR_STEPS: usize = 3;
 
 /// What becomes of the documents when topics merge.
@@ -58,7 +59,22 @@ impl Walk<'_> {
             if self.choice == PriorChoice::Estimated {
                 self.ascent.learn_eta(PRIOR_STEPS);
             }
-            self.ascent.learn_concentrations(PRIOR_STEPS);
+            self.ascent.learn_concentrations();
+        }
+    }
+}
+
+impl Walk<'_> {
+    /// Whether other topics of the same documents are worse: for words that neither has learned from, and by the objective where those cannot
+    /// tell.
+    pub(super) fn is_better_than(&self, other: &Self) -> bool {
+        let ahead = self.judges.map(|judges| {
+            let (one, two) = (judges.scores(&self.ascent), judges.scores(&other.ascent));
+            judges.difference(&one, &two)
+        });
+        match ahead {
+            Some((mean, error)) if mean.abs() > STANDARD_ERRORS * error => mean > 0.0,
+            _ => pairs::objective(&self.ascent, self.scale) > pairs::objective(&other.ascent, other.scale),
         }
     }
 }
