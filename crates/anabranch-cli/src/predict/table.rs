@@ -1,7 +1,6 @@
 //! The columns of the answers: which there are, and what stands in them. A further one is a further line of `fields` and of `block`.
 
-use anabranch::clusters::Clusters;
-use anabranch::identify::ComponentId;
+use anabranch::clusters::{Clusters, RowClusters};
 use anabranch::posterior::{Answer, Ask, Predictor, Tail};
 use anabranch_io::model::Model;
 use anabranch_io::table::{Block, Field, Kind, Values, short};
@@ -23,7 +22,7 @@ pub struct Question {
     json: bool,
     numbered: bool,
     /// Where components are told with their clusters.
-    clusters: Option<Clusters>,
+    clusters: Option<RowClusters>,
 }
 
 /// A share with three digits, such as 0.125%.
@@ -37,6 +36,7 @@ fn percent(share: f64) -> String {
 #[derive(Clone, Debug, Default)]
 struct Known {
     component: Option<u64>,
+    cluster: Option<u64>,
     ln_density: f64,
     /// Share of ordinary rows that are as unlikely or more.
     tail: f64,
@@ -84,7 +84,7 @@ impl Question {
             json,
             numbered,
             clusters: (format != Format::Npy && args.worst.is_none())
-                .then(|| Clusters::of_snapshot(posterior, model.provenance.cut)),
+                .then(|| RowClusters::new(posterior, Clusters::of_snapshot(posterior, model.provenance.cut))),
         })
     }
 
@@ -134,8 +134,10 @@ impl Question {
         if self.score || self.proba.is_some() || self.asks_tail() { Ask::Everything } else { Ask::Label }
     }
 
-    fn know(&self, answer: &Answer<'_>, top: &mut Vec<(usize, f64)>) -> Known {
-        let component = answer.label().map(|id| id.0);
+    fn know(&self, row: &[f64], answer: &Answer<'_>, top: &mut Vec<(usize, f64)>) -> Known {
+        let component = answer.label();
+        let cluster = component.and_then(|id| self.clusters.as_ref()?.of(id, row)).map(|id| id.0);
+        let component = component.map(|id| id.0);
         let ln_density = if self.score || self.asks_tail() { answer.ln_density() } else { 0.0 };
         let tail = if self.asks_tail() { self.usual.share_below(ln_density) } else { 0.0 };
         let named = |(place, probability): &(usize, f64)| (self.ids[*place], *probability);
@@ -155,7 +157,7 @@ impl Question {
                 self.ids.iter().copied().zip(all).collect()
             }
         };
-        Known { component, ln_density, tail, probabilities }
+        Known { component, cluster, ln_density, tail, probabilities }
     }
 
     /// The answers for some rows, the first of which has this number.
@@ -165,7 +167,7 @@ impl Question {
         let places: Vec<usize> = good_places(&rows).collect();
         let mut top = Vec::new();
         predictor.answer(rows.batch.values(), self.ask(), |ix, answer| {
-            known[places[ix]] = Some(self.know(answer, &mut top));
+            known[places[ix]] = Some(self.know(rows.batch.row(ix), answer, &mut top));
         });
         let integers = |value: &dyn Fn(&Known) -> Option<u64>| {
             Values::Integers(known.iter().map(|known| known.as_ref().and_then(value)).collect())
@@ -179,8 +181,8 @@ impl Question {
         }
         columns.extend(rows.kept.into_iter().map(Values::Cells));
         columns.push(integers(&|known| known.component));
-        if let Some(clusters) = &self.clusters {
-            columns.push(integers(&|known| clusters.of(ComponentId(known.component?)).map(|id| id.0)));
+        if self.clusters.is_some() {
+            columns.push(integers(&|known| known.cluster));
         }
         if self.score {
             columns.push(numbers(&|known| Some(known.ln_density)));

@@ -191,7 +191,19 @@ pub(super) struct Lowest {
 
 /// A first look along the ridge of a pair.
 pub(super) fn first_look(normals: &Normals, pair: (usize, usize)) -> Lowest {
-    lowest(normals, pair, &PLACES, (PLACES[0] - BEYOND, PLACES[PLACES.len() - 1] + BEYOND))
+    let end = PLACES[PLACES.len() - 1];
+    let (from, to) = ends(normals, pair, end);
+    let places = PLACES.map(|place| from + (place + end) / (2.0 * end) * (to - from));
+    lowest(normals, pair, &places, (from - BEYOND, to + BEYOND))
+}
+
+/// The part of a ridge, as log a/(1−a), that is worth a look: at least as far as `end` on both sides, and from one standard
+/// deviation of one component to one of the other. With `z` the distance of the means in each one's standard deviations, the
+/// ridge has gone the part `f` of its way where a/(1−a) = (z_i/z_j)² f/(1−f).
+pub(super) fn ends(normals: &Normals, (i, j): (usize, usize), end: f64) -> (f64, f64) {
+    let ln_distance = |of: usize| normals.distance(of, normals.mean(i), normals.mean(j)).max(1.0).ln();
+    let (i, j) = (ln_distance(i), ln_distance(j));
+    (f64::min(-end, i - 2.0 * j - 1.0), f64::max(end, 2.0 * i - j + 1.0))
 }
 
 /// The lowest of these places, which ascend between two others.
@@ -225,6 +237,7 @@ pub(super) fn pass(normals: &Normals, pair: (usize, usize), found: &Lowest) -> f
 }
 
 pub(super) fn on_ridge(normals: &Normals, (i, j): (usize, usize), u: f64, out: &mut [f64]) {
-    let a = 1.0 / (1.0 + (-u).exp());
-    normals.meeting(&[(i, 1.0 - a), (j, a)], out);
+    // Near an end, what is left of 1 has no digits.
+    let (of_i, of_j) = (1.0 / (1.0 + u.exp()), 1.0 / (1.0 + (-u).exp()));
+    normals.meeting(&[(i, of_i), (j, of_j)], out);
 }

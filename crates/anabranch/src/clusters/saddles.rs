@@ -7,7 +7,7 @@ use faer::linalg::solvers::Solve;
 use faer::{Col, MatRef, Side};
 
 use super::normals::Normals;
-use super::ridge::{Top, on_ridge, strongest, uphill};
+use super::ridge::{Top, ends, on_ridge, strongest, uphill};
 use super::union::Groups;
 
 /// Columns up to which saddles are looked for.
@@ -66,11 +66,15 @@ pub(super) fn saddles(normals: &Normals, tops: &[Top], pairs: &[(usize, usize)])
     let mut stands_for: Vec<usize> = peaks.iter().map(|peak| peak.first).collect();
     let mut saddles = Vec::new();
     for (height, one, other) in found {
-        let pair = [one, other].map(|peak| stands_for[groups.find(peak)]);
+        let [a, b] = [one, other].map(|peak| stands_for[groups.find(peak)]);
         if groups.unite(one, other) {
-            stands_for[groups.find(one)] = pair[0].min(pair[1]);
-            if pair.iter().all(|leaf| *leaf < tops.len()) {
-                saddles.push(Saddle { pair: (pair[0], pair[1]), height });
+            stands_for[groups.find(one)] = a.min(b);
+            if a < tops.len() && b < tops.len() {
+                // The peaks on both sides, or who stands for a peak that no mean leads to.
+                let leaf = |peak: usize, group| {
+                    Some(peaks[peak].first).filter(|leaf| *leaf < tops.len()).unwrap_or(group)
+                };
+                saddles.push(Saddle { pair: (leaf(one, a), leaf(other, b)), height });
             }
         }
     }
@@ -79,11 +83,12 @@ pub(super) fn saddles(normals: &Normals, tops: &[Top], pairs: &[(usize, usize)])
 
 /// The places where the density along a ridge is lower than on both sides.
 fn valleys(normals: &Normals, pair: (usize, usize)) -> Vec<Vec<f64>> {
-    let step = 2.0 * END / (PLACES - 1) as f64;
-    let (_, heights) = along(normals, pair, -END, step, PLACES);
+    let (from, to) = ends(normals, pair, END);
+    let step = (to - from) / (PLACES - 1) as f64;
+    let (_, heights) = along(normals, pair, from, step, PLACES);
     let inner =
         (1..PLACES - 1).filter(|ix| heights[*ix] < heights[ix - 1] && heights[*ix] <= heights[ix + 1]);
-    inner.map(|ix| lowest(normals, pair, -END + step * ix as f64, step)).collect()
+    inner.map(|ix| lowest(normals, pair, from + step * ix as f64, step)).collect()
 }
 
 /// The lowest place of a valley.

@@ -9,7 +9,7 @@ use super::*;
 use crate::diagnose::overlap::tests::line;
 use crate::family::{Bernoulli, Conjugate, Family, Frame, Gaussian, NormalInverseWishart};
 use crate::identify::ComponentId;
-use crate::posterior::{Component, Evidence, Parts, Posterior};
+use crate::posterior::{Component, Evidence, Parts, Posterior, Predictor};
 use crate::process::{Bound, Dirichlet, LabelStatistics};
 
 /// Valleys that are shallower than this, in logarithms, are lost between the points of a grid.
@@ -212,7 +212,7 @@ fn a_valley_counts_below_its_part_of_the_lower_peak() {
     }
 }
 
-/// At a distance of 4 the depth is 1.307, and log 2 + ⅐ log 2 + 2√(2/t) is less from 31 rows on.
+/// At a distance of 4 the depth is 1.307, and −log 0.7 + 0.1 log 2 + 3√(2 log 2)√(2/t) is less from 31 rows on.
 #[test]
 fn a_valley_that_sampling_could_have_made_is_none() {
     for (rows, clusters) in [(20.0, 1), (60.0, 2), (1e5, 2)] {
@@ -259,6 +259,47 @@ fn small_clusters_go_uphill_or_are_noise() {
         Clusters::of_snapshot(&posterior, Cut { rule: Rule::Valley(0.5), min_size: None, noise: true });
     assert_eq!((noisy.len(), noisy.of(ComponentId(2))), (2, None));
     assert!(noisy.cluster(ComponentId(2)).unwrap().noise);
+}
+
+/// A row a million deviations away has a component that is wide and thin: the ridge to it leaves the narrow one late.
+#[test]
+fn what_lies_far_away_is_apart_and_noise_where_it_is_asked_for() {
+    for far in [1e3, 1e6, 1e9] {
+        let narrow = |at: f64| (500.0, vec![at], vec![1.0]);
+        let posterior = normals(1, &[narrow(0.0), narrow(8.0), (1.0, vec![far], vec![(0.04 * far).powi(2)])]);
+        let tree = Tree::of(&posterior);
+        let last = tree.joins.last().unwrap();
+        let pass = last.height - tree.leaves[2].peak;
+        assert!(last.left.max(last.right) == 2 && pass < -20.0, "{far}: {last:?}");
+        assert_eq!(cut_of(&posterior, Rule::Auto).of(ComponentId(2)), Some(ComponentId(1)), "{far}");
+        let noisy = Clusters::of_snapshot(&posterior, Cut { noise: true, ..Cut::default() });
+        assert_eq!((noisy.len(), noisy.of(ComponentId(2))), (2, None), "{far}");
+    }
+}
+
+/// Heavy tails that three clusters share: the component is part of the middle one, its rows are not.
+#[test]
+fn rows_of_common_ground_belong_to_the_nearest_hill() {
+    let parts = [
+        (300.0, vec![0.0], vec![1.0]),
+        (300.0, vec![20.0], vec![1.0]),
+        (300.0, vec![-20.0], vec![1.0]),
+        (100.0, vec![1.0], vec![400.0]),
+    ];
+    let posterior = normals(1, &parts);
+    let clusters = cut_of(&posterior, Rule::Auto);
+    assert_eq!((clusters.len(), clusters.common()), (3, &[ComponentId(3)][..]));
+    assert_eq!(clusters.of(ComponentId(3)), Some(ComponentId(0)));
+    let predictor = Predictor::new(&posterior);
+    let of_rows = RowClusters::new(&posterior, clusters);
+    for (x, cluster) in [(-4.5, 0), (5.0, 0), (14.0, 1), (26.0, 1), (-14.0, 2), (-60.0, 2), (20.0, 1)] {
+        let component = predictor.label(&[x]).unwrap();
+        assert_eq!(of_rows.of(component, &[x]), Some(ComponentId(cluster)), "{x}");
+    }
+    // A wide cluster beside a narrow one, and one around a narrow one, are no common ground.
+    let beside = normals(1, &[(300.0, vec![0.0], vec![1.0]), (300.0, vec![20.0], vec![25.0])]);
+    assert!(cut_of(&beside, Rule::Auto).common().is_empty());
+    assert!(cut_of(&normals(1, &[parts[0].clone(), parts[3].clone()]), Rule::Auto).common().is_empty());
 }
 
 #[test]
