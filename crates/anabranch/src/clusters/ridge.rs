@@ -10,6 +10,7 @@
 //! the place of steps that have grown short.
 
 use super::normals::{Normals, Share};
+use super::saddles;
 use crate::math::cholesky;
 
 /// With more columns a matrix of all second derivatives takes more memory than a step of Newton's is worth.
@@ -77,6 +78,8 @@ pub(super) fn tops(normals: &Normals) -> Vec<Top> {
 /// The peaks uphill of some places.
 pub(super) fn uphill(normals: &Normals, from: Vec<Vec<f64>>) -> Vec<Top> {
     let d = normals.dimensions();
+    // A plain step leads up and may yet cross a valley. Where saddles are looked for it goes no farther than others.
+    let shortest = if d <= saddles::MOST_COLUMNS { 0.0 } else { 1.0 };
     let top = |place| Top { height: f64::NEG_INFINITY, first: 0, place, strongest: 0 };
     let mut tops: Vec<Top> = from.into_iter().map(top).collect();
     let mut strides: Vec<f64> = vec![1.0; tops.len()];
@@ -123,7 +126,7 @@ pub(super) fn uphill(normals: &Normals, from: Vec<Vec<f64>>) -> Vec<Top> {
             }
             let length = normals.distance(strongest, &plain[ix], from);
             if length > ARRIVED {
-                let stride = strides[ix].min(FARTHEST / length).max(1.0);
+                let stride = strides[ix].min(FARTHEST / length).max(shortest);
                 ahead[ix]
                     .iter_mut()
                     .zip(from.iter().zip(&plain[ix]))
