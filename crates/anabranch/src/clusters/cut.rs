@@ -13,8 +13,9 @@
 //! asks more of a group with a small share of the rows, `n` of `N`.
 //! Passes are taken from the highest down, so that groups have grown to their full size when their valley is judged.
 //!
-//! A number of clusters is reached from there: shallower valleys count until there are enough, and then the smallest joins the
-//! one over its highest pass until there are not too many.
+//! A number of clusters that is not that of the default is reached from finer groups: shallower valleys count, and then the
+//! smallest joins the one over its highest pass until there are not too many. So a large group cannot hide a deep valley behind
+//! what is small.
 
 use std::collections::BTreeMap;
 
@@ -37,6 +38,8 @@ const FEWER_ROWS: f64 = 3.0;
 const SHARE_POWER: f64 = 0.1;
 /// A cluster rises out of a component that holds at least this part of it.
 const RISES: f64 = 0.5;
+/// Where a number of clusters is asked for, valleys count that are as many times higher.
+const FINER: f64 = 4.0;
 /// Steps in which shallower valleys count where more clusters are asked for, up to parts beyond what errors and small shares
 /// take away.
 const SHALLOWER: f64 = 1.03;
@@ -349,10 +352,14 @@ fn absorb(tree: &Tree, groups: &mut Groups, name: usize) -> bool {
     groups.unite(join.left, join.right)
 }
 
-/// The default cut with valleys as shallow as it takes to have `n` groups, and then the smallest absorbed.
+/// The default cut where it has `n` groups; otherwise shallower valleys, as many as it takes, and then the smallest absorbed.
 fn by_number(tree: &Tree, n: usize) -> Groups {
-    let mut part = VALLEY;
-    let mut groups = by_depth(tree, &Judge::auto(tree, part, 0.0));
+    let mut groups = by_depth(tree, &Judge::auto(tree, VALLEY, 0.0));
+    if groups.len() == n {
+        return groups;
+    }
+    let mut part = FINER * VALLEY;
+    groups = by_depth(tree, &Judge::auto(tree, part, 0.0));
     while groups.len() < n && part < SHALLOWEST {
         part *= SHALLOWER;
         groups = by_depth(tree, &Judge::auto(tree, part, 0.0));
