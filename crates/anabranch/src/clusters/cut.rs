@@ -36,6 +36,8 @@ const VALLEY: f64 = 0.7;
 const FEWER_ROWS: f64 = 3.0;
 /// How much more is asked of a small share of the rows.
 const SHARE_POWER: f64 = 0.1;
+/// Components with less than this part of the mean rows of those of their cluster give it no name.
+const NAMING: f64 = 0.5;
 /// A cluster rises out of a component that holds at least this part of it.
 const RISES: f64 = 0.5;
 /// Where a number of clusters is asked for, valleys count that are as many times higher.
@@ -108,7 +110,8 @@ impl Cut {
 /// A cluster: components that are parts of one hill.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cluster {
-    /// Its name: the oldest component whose rows it holds, even when that one has since become part of another.
+    /// Its name: the oldest component whose rows it holds, even when that one has since become part of another; of those that have
+    /// at least half of the mean rows of its components, since small ones at its edge may come and go.
     pub name: ComponentId,
     /// Its components, in the order of their ids.
     pub components: Vec<ComponentId>,
@@ -158,8 +161,11 @@ impl Clusters {
         for retired in posterior.redirects().keys() {
             oldest.entry(posterior.resolve(*retired)).or_insert(*retired);
         }
+        let rows = sizes(tree, &mut groups);
+        let mut members = vec![0.0; tree.leaves.len()];
+        (0..members.len()).for_each(|leaf| members[groups.find(leaf)] += 1.0);
         let mut clusters: BTreeMap<usize, Cluster> = BTreeMap::new();
-        // Who is too small to be a cluster gives it a name only if all are.
+        // Who is too small to be a cluster, or small for its own, gives it a name only if all are.
         let mut eldests: BTreeMap<usize, (bool, ComponentId)> = BTreeMap::new();
         for (place, leaf) in tree.leaves.iter().enumerate() {
             let eldest = oldest.get(&leaf.component).map_or(leaf.component, |old| leaf.component.min(*old));
@@ -171,8 +177,10 @@ impl Clusters {
                 valley: None,
                 noise: cut.noise && small[place],
             });
-            let best = eldests.entry(groups.find(place)).or_insert((small[place], eldest));
-            *best = (*best).min((small[place], eldest));
+            let group = groups.find(place);
+            let is_minor = small[place] || leaf.rows < NAMING * rows[group] / members[group];
+            let best = eldests.entry(group).or_insert((is_minor, eldest));
+            *best = (*best).min((is_minor, eldest));
             cluster.name = best.1;
             cluster.components.push(leaf.component);
             cluster.rows += leaf.rows;

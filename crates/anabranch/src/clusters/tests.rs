@@ -401,6 +401,19 @@ fn who_is_too_small_to_be_a_cluster_gives_no_name() {
     assert_eq!(small.of(ComponentId(1)), Some(ComponentId(0)), "somebody has to");
 }
 
+/// A small old component that moves from one cluster to another takes no name along.
+#[test]
+fn who_is_small_for_its_cluster_gives_no_name() {
+    let before = cut_of(&line(&[(500.0, 0.0), (30.0, 3.0), (500.0, 30.0), (500.0, 32.0)]), Rule::Auto);
+    let after = cut_of(&line(&[(500.0, 0.0), (30.0, 28.0), (500.0, 30.0), (500.0, 32.0)]), Rule::Auto);
+    assert_eq!(before.of(ComponentId(1)), Some(ComponentId(0)));
+    assert_eq!(after.of(ComponentId(1)), Some(ComponentId(2)));
+    assert_eq!(
+        (before.of(ComponentId(3)), after.of(ComponentId(3))),
+        (Some(ComponentId(2)), Some(ComponentId(2)))
+    );
+}
+
 #[test]
 fn joining_parting_and_appearing_are_told() {
     let apart = cut_of(&line(&[(500.0, 0.0), (500.0, 9.0), (500.0, 60.0)]), Rule::Auto);
