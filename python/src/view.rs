@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use anabranch::clusters::{Clusters, Cut, Leaf, Measure, Rule, RowClusters, Tree};
+use anabranch::clusters::{Clusters, Cut, Leaf, Measure, RowClusters, Rule, Tree};
 use anabranch::family::{AnyFamily, Conjugate, Family};
 use anabranch::identify::ComponentId;
 use anabranch::infer::Between;

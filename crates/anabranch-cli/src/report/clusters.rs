@@ -92,16 +92,12 @@ fn plane_subtitle(n_components: usize, n_clusters: usize, drawn: usize, outlined
         return subtitle(n_components, n_clusters);
     }
     let told = match outlined {
-        Outlined::Clusters => "which are outlined, since components cover each other here".to_owned(),
+        Outlined::Clusters => ", which are outlined, since components cover each other here".to_owned(),
         Outlined::Components => {
-            format!("the {drawn} largest components are drawn, so that they can be told apart")
+            format!("; the {drawn} largest components are drawn, so that they can be told apart")
         }
     };
-    format!(
-        "{} components in {}; {told}.",
-        grouped(n_components as f64),
-        counted(n_clusters as u64, "cluster")
-    )
+    format!("{} components in {}{told}.", grouped(n_components as f64), counted(n_clusters as u64, "cluster"))
 }
 
 fn plane(
