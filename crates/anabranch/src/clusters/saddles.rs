@@ -35,7 +35,6 @@ pub(super) struct Saddle {
 
 /// The peaks that some mean leads to and those that the ways up from saddles lead to besides; and the saddles near the ridges of
 /// these pairs, from the highest down: their heights and the two peaks that each lies between.
-#[expect(clippy::type_complexity, reason = "two lists")]
 pub(super) fn peaks_and_saddles(
     normals: &Normals,
     tops: &[Top],
