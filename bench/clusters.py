@@ -16,6 +16,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 import argparse
+import hashlib
 import json
 import resource
 import subprocess
@@ -34,13 +35,13 @@ from shapes import SHAPES
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = (5, 15, 50, 150)
-SIZES = (1_000, 10_000, 100_000)
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
 # Seeds of the draws: up to so many rows all of them, beyond only the first.
 SEEDS = (101, 102, 103)
 ONE_DRAW = 10_000
 # HDBSCAN is quadratic where no tree helps (100,000 rows in the plane: a minute for each setting), the mixture slow: the sizes and
 # columns that a rival is given.
-MOST_HDBSCAN = {2: 30_000, 3: 30_000, 5: 30_000, 64: 2_000}
+MOST_HDBSCAN = {2: 100_000, 3: 100_000, 5: 30_000, 64: 2_000}
 MOST_MIXTURE = 30_000
 REAL = {
     # name: file, labels, width of the uniform noise that whole numbers need
@@ -197,18 +198,69 @@ def table(lines: list[Line]) -> str:
     return "\n".join(out)
 
 
+def kept_names(binary: Path, folder: Path) -> tuple[list[dict], str]:
+    """The share of the first rows that have the same cluster name after ten times as many."""
+    measured = []
+    for rows in (1_000, 10_000):
+        for name, draw in SHAPES.items():
+            drawn, _ = draw(10 * rows, SEEDS[0])
+            first, rest, before, after = (folder / part for part in ("first.npy", "rest.npy", "before", "after"))
+            np.save(first, drawn[:rows].astype(np.float32))
+            np.save(rest, drawn[rows:].astype(np.float32))
+            for command in (["fit", first, "--out", before], ["fit", rest, "--from", before, "--out", after]):
+                subprocess.run([binary, *command, "--quiet"], capture_output=True, check=True)
+            told = subprocess.run([binary, "clusters", after, "--since", before, "--json"], capture_output=True, text=True, check=True)
+            events = sorted({event["event"] for event in json.loads(told.stdout)["events"]})
+            old, new = predicted(binary, before, first), predicted(binary, after, first)
+            measured.append({"case": name, "rows": rows, "kept": float(np.mean(old == new)), "events": events})
+    lines = []
+    for rows in sorted({line["rows"] for line in measured}):
+        of_size = [line for line in measured if line["rows"] == rows]
+        still = [line["kept"] for line in of_size if not line["events"]]
+        changed = "; ".join(f"{line['case']} ({', '.join(line['events'])}) {line['kept']:.3f}" for line in of_size if line["events"])
+        lines.append(
+            f"- {rows:,} rows, then {10 * rows:,}: of {len(of_size)} shapes {len(still)} had no event, and of their first rows at least {min(still):.3f}, "
+            f"in the mean {np.mean(still):.4f}, kept their cluster's name." + (f" With events: {changed}." if changed else "")
+        )
+    return measured, "\n".join(lines)
+
+
+def stored(lines: list[Line], binary: Path, scale: str) -> None:
+    """Stores what was measured beside what the same program has shown in other runs, and fills the page."""
+    program = hashlib.sha256(binary.read_bytes()).hexdigest()[:12]
+    path = record.RESULTS / "clusters.json"
+    old = json.loads(path.read_text()) if path.exists() else {"rows": [], "texts": {}}
+    known = {(row["case"], row["rows"]): row for row in old["rows"] if row.get("program") == program}
+    scale = scale or (old["texts"].get("scale", "") if known else "")
+    for line in lines:
+        row = {"case": line.case, "rows": line.rows, "clusters": line.clusters, "figures": line.figures, "program": program}
+        known[line.case, line.rows] = row
+    names = [*SHAPES, *REAL]
+    rows = sorted(known.values(), key=lambda row: (row["case"] in REAL, 0 if row["case"] in REAL else row["rows"], names.index(row["case"])))
+    all_lines = [Line(row["case"], row["rows"], row["clusters"], {m: tuple(f) for m, f in row["figures"].items()}) for row in rows]
+    texts = {"table": table(all_lines) + (f"\n\n{scale}" if scale else ""), "scale": scale}
+    record.write("clusters", "make bench-clusters DATA=DIR", rows, texts, ("scikit-learn", "numpy"))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="folder with the real data, as .npy files")
     parser.add_argument("--only", default="", help="cases whose name holds this")
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="rows of the drawn cases")
     parser.add_argument("--scale", action="store_true", help="also a million rows, and memory")
+    parser.add_argument("--names", action="store_true", help="only how many rows keep the name of their cluster after ten times as many rows")
     parser.add_argument("--ours", action="store_true", help="without the rivals")
     parser.add_argument("--binary", type=Path, default=ROOT / "target/release/anabranch")
     parser.add_argument("--write", action="store_true", help="write the table into docs/clusters.md")
     args = parser.parse_args()
-    folder = ROOT / "target/clusters"
+    folder = ROOT / "target/clusters" / str(os.getpid())
     folder.mkdir(parents=True, exist_ok=True)
+    if args.names:
+        measured, text = kept_names(args.binary, folder)
+        print(text)
+        if args.write:
+            record.write("clusters-names", "bench/clusters.py --names", measured, {"names": text}, ("scikit-learn", "numpy"))
+        return
     lines = []
     for name, draws in cases(tuple(int(n) for n in args.sizes.split(",") if n), args.data, args.only):
         drawn = []
@@ -221,11 +273,10 @@ def main() -> None:
         lines.append(line := mean_of(drawn))
         shown = "  ".join(f"{method} {cell(line.figures.get(method))}" for method in METHODS)
         print(f"{name} {line.rows}: {line.figures['components'][1]:.0f} components  {shown}", flush=True)
-    measured = table(lines) + (f"\n\n{scale(args.binary, folder)}" if args.scale else "")
-    print(measured)
+    at_scale = scale(args.binary, folder) if args.scale else ""
+    print(table(lines), at_scale, sep="\n\n")
     if args.write:
-        rows = [{"case": line.case, "rows": line.rows, "clusters": line.clusters, "figures": line.figures} for line in lines]
-        record.write("clusters", "make bench-clusters DATA=DIR", rows, {"table": measured}, ("scikit-learn", "numpy"))
+        stored(lines, args.binary, at_scale)
 
 
 if __name__ == "__main__":

@@ -236,10 +236,11 @@ class StreamingMixture(DensityMixin, StreamingEstimator):
     def predict_clusters(self, X, N=None, *, valley=None, min_size=None, noise=False):
         """Label each row with its cluster: components that no valley of the density parts are one, whatever its shape.
 
+        That is the cluster of the row's component. Rows of a wide component under several clusters are divided among these.
         The parameters are those of :meth:`cluster_labels`, and so are the names.
         """
-        positions = self._predict_components(X)
-        return self.cluster_labels(N, valley=valley, min_size=min_size, noise=noise)[positions]
+        how = self._how_to_cut(N, valley, min_size, noise)
+        return self._engine_of(X).predict_clusters(self._query(X), self._threads(), *how)
 
     def cluster_labels(self, N=None, *, valley=None, min_size=None, noise=False):
         """The cluster of each component, in the order of ``component_ids_``.
@@ -259,10 +260,14 @@ class StreamingMixture(DensityMixin, StreamingEstimator):
             Clusters that are too small get the label -1 instead.
         """
         self._attribute("ids", "cluster_labels")
+        return self._engine.clusters(*self._how_to_cut(N, valley, min_size, noise))
+
+    @staticmethod
+    def _how_to_cut(N, valley, min_size, noise):
         count = None if N is None else _whole("N", N, 1)
         valley = None if valley is None else _number("valley", valley)
         min_size = None if min_size is None else _number("min_size", min_size)
-        return self._engine.clusters(count, valley, min_size, bool(noise))
+        return count, valley, min_size, bool(noise)
 
     def predict_proba(self, X):
         """Probability of each component for each row, in the order of ``component_ids_``."""

@@ -22,7 +22,7 @@ use crate::options::{Options, Parameters};
 use crate::pickle::{self, Pickled};
 use crate::rows::{Beside, Edge, Lent};
 use crate::stream::{ArrayStream, BlockStream, FileStream, RowStream};
-use crate::view::{View, Wanted};
+use crate::view::{HowToCut, View, Wanted};
 
 /// Blocks that wait for the workers when rows come from an iterator.
 const WAITING_BLOCKS: usize = 2;
@@ -326,13 +326,26 @@ impl Engine {
         min_size: Option<f64>,
         noise: bool,
     ) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        let rule = match (count, valley) {
-            (Some(_), Some(_)) => return Err(Fault::input("give N or valley, not both").into()),
-            (Some(n), None) => Some(Rule::Count(n)),
-            (None, Some(part)) => Some(Rule::Valley(part)),
-            (None, None) => None,
-        };
-        Ok(PyArray1::from_vec(py, self.view(py)?.clusters(py, rule, min_size, noise)?))
+        let how = how_to_cut(count, valley, min_size, noise)?;
+        Ok(PyArray1::from_vec(py, self.view(py)?.clusters(py, how)?))
+    }
+
+    /// The cluster of each row by name, −1 for noise.
+    #[pyo3(signature = (rows, threads, count=None, valley=None, min_size=None, noise=false))]
+    #[expect(clippy::too_many_arguments, reason = "they are the arguments of a method in Python")]
+    fn predict_clusters<'py>(
+        &self,
+        py: Python<'py>,
+        rows: &Bound<'py, PyAny>,
+        threads: usize,
+        count: Option<usize>,
+        valley: Option<f64>,
+        min_size: Option<f64>,
+        noise: bool,
+    ) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let how = how_to_cut(count, valley, min_size, noise)?;
+        let names = self.view(py)?.predict_clusters(py, Lent::borrow(rows)?.rows(), how, threads)?;
+        Ok(PyArray1::from_vec(py, names))
     }
 
     /// The tree of the clusters as arrays.
@@ -436,6 +449,22 @@ impl Engine {
         *conflicts += absorbed.conflicts;
         Ok(absorbed.counted)
     }
+}
+
+/// What the arguments say about how to cut.
+fn how_to_cut(
+    count: Option<usize>,
+    valley: Option<f64>,
+    min_size: Option<f64>,
+    noise: bool,
+) -> Result<HowToCut, Fault> {
+    let rule = match (count, valley) {
+        (Some(_), Some(_)) => return Err(Fault::input("give N or valley, not both")),
+        (Some(n), None) => Some(Rule::Count(n)),
+        (None, Some(part)) => Some(Rule::Valley(part)),
+        (None, None) => None,
+    };
+    Ok(HowToCut { rule, min_size, noise })
 }
 
 impl Engine {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use anabranch::clusters::{Clusters, Cut, Leaf, Measure, Rule, Tree};
+use anabranch::clusters::{Clusters, Cut, Leaf, Measure, RowClusters, Rule, Tree};
 use anabranch::family::{AnyFamily, Conjugate, Family};
 use anabranch::identify::ComponentId;
 use anabranch::infer::Between;
@@ -36,6 +36,14 @@ pub struct View {
 
 /// Rows that were drawn, and the positions of their components.
 type Drawn<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<i64>>);
+
+/// How the tree is cut, where it is said.
+#[derive(Clone, Copy, Debug)]
+pub struct HowToCut {
+    pub rule: Option<Rule>,
+    pub min_size: Option<f64>,
+    pub noise: bool,
+}
 
 /// What is predicted of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,23 +117,47 @@ impl View {
         }
     }
 
-    /// The cluster of each component, in the order of every array, by name; −1 is noise. Without a word about how to cut, as the
-    /// model says.
-    pub fn clusters(
-        &self,
-        py: Python<'_>,
-        rule: Option<Rule>,
-        min_size: Option<f64>,
-        noise: bool,
-    ) -> Result<Vec<i64>, Fault> {
-        let cut = match (rule, min_size, noise) {
-            (None, None, false) => self.cut,
-            (rule, ..) => Cut { rule: rule.unwrap_or_default(), min_size, noise },
+    /// The clusters. Without a word about how to cut, as the model says.
+    fn cut(&self, py: Python<'_>, how: HowToCut) -> Result<Clusters, Fault> {
+        let cut = match how {
+            HowToCut { rule: None, min_size: None, noise: false } => self.cut,
+            HowToCut { rule, min_size, noise } => Cut { rule: rule.unwrap_or_default(), min_size, noise },
         };
         let cut = cut.checked().map_err(Fault::input)?;
-        let clusters = Clusters::new(&self.posterior, self.tree(py), cut);
+        Ok(Clusters::new(&self.posterior, self.tree(py), cut))
+    }
+
+    /// The cluster of each component, in the order of every array, by name; −1 is noise.
+    pub fn clusters(&self, py: Python<'_>, how: HowToCut) -> Result<Vec<i64>, Fault> {
+        let clusters = self.cut(py, how)?;
         let name = |id: &ComponentId| clusters.of(*id).map_or(-1, |name| name.0 as i64);
         Ok(self.predictor.ids().iter().map(name).collect())
+    }
+
+    /// The cluster of each row, by name; −1 is noise.
+    pub fn predict_clusters(
+        &self,
+        py: Python<'_>,
+        rows: Rows<'_>,
+        how: HowToCut,
+        threads: usize,
+    ) -> PyResult<Vec<i64>> {
+        rows.expect_columns(self.schema.dimensions())?;
+        let of_rows = RowClusters::new(&*self.posterior, self.cut(py, how)?);
+        let d = self.schema.dimensions();
+        let names = in_slabs(py, rows.len(), 1, threads, |first, out| {
+            let family = self.posterior.family();
+            let edge = Edge { schema: &self.schema, family, before: first as u64, fades: None };
+            rows.with(first, first + out.len(), |values| {
+                edge.check(values)?;
+                self.predictor.answer(values, Ask::Label, |row, answer| {
+                    let name = answer.label().and_then(|id| of_rows.of(id, &values[row * d..][..d]));
+                    out[row] = name.map_or(-1.0, |name| name.0 as f64);
+                });
+                Ok(())
+            })?
+        })?;
+        Ok(names.into_iter().map(|name| name as i64).collect())
     }
 
     /// The tree as arrays: leaves with their heights, and joins of leaves from the highest pass down.

@@ -32,10 +32,23 @@ def test_two_moons_are_two_clusters_of_many_components(fitted, moons):
     assert adjusted_rand_score(truth, fitted.predict_clusters(rows)) > 0.99
 
 
-def test_a_cluster_is_named_after_its_oldest_component(fitted):
+def test_a_cluster_is_named_after_its_oldest_component_that_is_not_small(fitted):
     labels = fitted.cluster_labels()
     for name in set(labels.tolist()):
-        assert name == fitted.component_ids_[labels == name].min()
+        counts = np.where(labels == name, fitted.counts_, 0.0)
+        large = counts >= counts.sum() / (labels == name).sum() / 2
+        assert name == fitted.component_ids_[large].min()
+
+
+def test_rows_of_a_wide_component_under_several_clusters_are_divided():
+    rng = np.random.default_rng(5)
+    centres = np.array([[0, 0], [12, 0], [-10, 6], [3, 12], [2, -11]], float)
+    truth = rng.integers(5, size=1000)
+    rows = centres[truth] + rng.standard_normal((1000, 2)) / np.sqrt(rng.chisquare(3, (1000, 1)) / 3)
+    model = DPMixture(random_state=0).fit(rows)
+    by_component = adjusted_rand_score(truth, model.cluster_labels()[model.predict(rows)])
+    by_row = adjusted_rand_score(truth, model.predict_clusters(rows))
+    assert by_component < 0.93 < by_row
 
 
 def test_the_number_of_clusters_can_be_asked_for(fitted):

@@ -1,7 +1,7 @@
 //! How well clusters agree with labels that somebody knew.
 
 use anabranch::batch::Batch;
-use anabranch::clusters::Clusters;
+use anabranch::clusters::{Clusters, RowClusters};
 use anabranch::family::{AnyFamily, Family};
 use anabranch::identify::ComponentId;
 use anabranch::metric::Contingency;
@@ -29,26 +29,28 @@ pub struct Agreement {
 }
 
 /// Rows by component, by cluster and by label.
-struct Tables<'a> {
-    clusters: &'a Clusters,
+struct Tables {
+    clusters: RowClusters,
     components: Contingency,
     by_cluster: Contingency,
 }
 
-impl<'a> Tables<'a> {
-    fn new(clusters: &'a Clusters) -> Self {
+impl Tables {
+    fn new<P: Process>(posterior: &Posterior<AnyFamily, P>, clusters: &Clusters) -> Self {
+        let clusters = RowClusters::new(posterior, clusters.clone());
         Self { clusters, components: Contingency::default(), by_cluster: Contingency::default() }
     }
 
-    fn add(&mut self, component: Option<ComponentId>, label: i64) {
+    fn add(&mut self, row: &[f64], component: Option<ComponentId>, label: i64) {
         let name = |id: Option<ComponentId>| id.map_or(u64::MAX, |id| id.0);
         self.components.add(name(component), label);
-        self.by_cluster.add(name(component.and_then(|id| self.clusters.of(id))), label);
+        self.by_cluster.add(name(component.and_then(|id| self.clusters.of(id, row))), label);
     }
 
     fn add_rows(&mut self, predictor: &Predictor, rows: &Batch, labels: &[i64], threads: usize) {
-        for (component, label) in predictor.labels(rows, threads).into_iter().zip(labels) {
-            self.add(component, *label);
+        let found = predictor.labels(rows, threads);
+        for ((row, component), label) in rows.rows().zip(found).zip(labels) {
+            self.add(row, component, *label);
         }
     }
 
@@ -75,7 +77,7 @@ pub fn agreement<P: Process>(
     threads: usize,
 ) -> Result<Agreement, Failure> {
     let predictor = Predictor::new(posterior);
-    let mut tables = Tables::new(clusters);
+    let mut tables = Tables::new(posterior, clusters);
     let mut rows = 0_u64;
     while let Some(batch) = source.next_batch(ROWS_AT_ONCE)? {
         let mut good = Vec::with_capacity(batch.values().len());
@@ -106,7 +108,7 @@ pub fn agreement_of_rows<P: Process>(
     labels: &[i64],
     threads: usize,
 ) -> Result<Agreement, Failure> {
-    let mut tables = Tables::new(clusters);
+    let mut tables = Tables::new(posterior, clusters);
     tables.add_rows(&Predictor::new(posterior), rows, labels, threads);
     tables.summarise()
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use anabranch::clusters::{Clusters, Tree, differences};
+use anabranch::clusters::{Clusters, RowClusters, Tree, differences};
 use anabranch::diagnose::Worst;
 use anabranch::family::Family;
 use anabranch::posterior::{Ask, Predictor};
@@ -289,10 +289,15 @@ fn plane(
     let Some(projection) = Projection::fit(dimensions, &rows) else { return (None, Vec::new()) };
     let [x_label, y_label] = projection.labels(names);
     let mut points = ScatterData { x_label, y_label, ..ScatterData::default() };
-    predictor.answer(sample.values(), Ask::Label, |_, answer| {
+    let of_rows = RowClusters::new(posterior, clusters.clone());
+    predictor.answer(sample.values(), Ask::Label, |ix, answer| {
         let component = answer.label();
         points.component.push(component.map(|id| id.0));
-        points.cluster.push(component.and_then(|id| clusters.of(id)).map(|id| id.0));
+        points.cluster.push(
+            component
+                .and_then(|id| of_rows.of(id, &sample.values()[ix * dimensions..][..dimensions]))
+                .map(|id| id.0),
+        );
     });
     for row in rows.chunks_exact(dimensions) {
         let [x, y] = projection.point(row);

@@ -1,7 +1,6 @@
 //! The columns of the answers: which there are, and what stands in them. A further one is a further line of `fields` and of `block`.
 
-use anabranch::clusters::Clusters;
-use anabranch::identify::ComponentId;
+use anabranch::clusters::{Clusters, RowClusters};
 use anabranch::posterior::{Ask, Predictor, Tail};
 use anabranch_io::model::Model;
 use anabranch_io::table::{Block, Field, Kind, Values, short};
@@ -23,7 +22,7 @@ pub struct Question {
     json: bool,
     numbered: bool,
     /// Where components are told with their clusters.
-    clusters: Option<Clusters>,
+    clusters: Option<RowClusters>,
 }
 
 /// A share with three digits, such as 0.125%.
@@ -37,6 +36,7 @@ fn percent(share: f64) -> String {
 #[derive(Debug, Default)]
 struct Known {
     components: Vec<Option<u64>>,
+    clusters: Vec<Option<u64>>,
     ln_densities: Vec<Option<f64>>,
     /// Shares of ordinary rows that are as unlikely or more.
     tails: Vec<Option<f64>>,
@@ -95,7 +95,7 @@ impl Question {
             json,
             numbered,
             clusters: (format != Format::Npy && args.worst.is_none())
-                .then(|| Clusters::of_snapshot(posterior, model.provenance.cut)),
+                .then(|| RowClusters::new(posterior, Clusters::of_snapshot(posterior, model.provenance.cut))),
         })
     }
 
@@ -148,6 +148,9 @@ impl Question {
     /// Columns for the answers of so many rows.
     fn unknown(&self, rows: usize) -> Known {
         let mut known = Known { components: vec![None; rows], ..Known::default() };
+        if self.clusters.is_some() {
+            known.clusters = vec![None; rows];
+        }
         if self.score {
             known.ln_densities = vec![None; rows];
         }
@@ -174,7 +177,12 @@ impl Question {
         let (mut top, mut all) = (Vec::new(), vec![0.0; self.ids.len()]);
         predictor.answer(rows.batch.values(), self.ask(), |ix, answer| {
             let row = places[ix];
-            known.components[row] = answer.label().map(|id| id.0);
+            let component = answer.label();
+            known.components[row] = component.map(|id| id.0);
+            if let Some(clusters) = &self.clusters {
+                let cluster = component.and_then(|id| clusters.of(id, rows.batch.row(ix)));
+                known.clusters[row] = cluster.map(|id| id.0);
+            }
             if self.score || self.asks_tail() {
                 let ln_density = answer.ln_density();
                 known.ln_densities.get_mut(row).into_iter().for_each(|out| *out = Some(ln_density));
@@ -204,12 +212,10 @@ impl Question {
             columns.push(Values::Integers((0..n as u64).map(|ix| Some(first + ix)).collect()));
         }
         columns.extend(rows.kept.into_iter().map(Values::Cells));
-        let clusters = self.clusters.as_ref().map(|clusters| {
-            let cluster = |component: &Option<u64>| clusters.of(ComponentId((*component)?)).map(|id| id.0);
-            Values::Integers(known.components.iter().map(cluster).collect())
-        });
         columns.push(Values::Integers(known.components));
-        columns.extend(clusters);
+        if self.clusters.is_some() {
+            columns.push(Values::Integers(known.clusters));
+        }
         if self.score {
             columns.push(Values::Numbers(known.ln_densities));
         }

@@ -3,7 +3,7 @@
 use super::{EllipseData, ReportData, ScatterData, WIDTH};
 use crate::picture::{
     Axis, Colour, Direction, Dots, Figure, Layer, LegendEntry, LegendMark, Panel, Path, Stroke,
-    component_colour, grouped, histogram,
+    component_colour, counted, grouped, histogram,
 };
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(super) fn figure(data: &ReportData) -> Figure {
     if points.y.is_empty() && !points.x.is_empty() {
         line(points, &largest, data.clusters.len())
     } else {
-        plane(points, &largest, (data.ellipses.len(), data.clusters.len()))
+        plane(points, &largest, &data.ellipses, data.clusters.len())
     }
 }
 
@@ -54,42 +54,92 @@ fn apart<'a, 'b>(rows: &[(f64, f64, Option<u64>)], largest: &'b [&'a EllipseData
     &largest[..n.min(largest.len())]
 }
 
-fn plane_subtitle(n_components: usize, n_clusters: usize, drawn: usize) -> String {
+/// One ellipse for each cluster, from the moments of its components, the largest first.
+fn of_clusters(ellipses: &[EllipseData]) -> Vec<EllipseData> {
+    let mut parts: BTreeMap<u64, Vec<&EllipseData>> = BTreeMap::new();
+    for ellipse in ellipses {
+        if let Some(cluster) = ellipse.cluster {
+            parts.entry(cluster).or_default().push(ellipse);
+        }
+    }
+    let whole = |(cluster, parts): (u64, Vec<&EllipseData>)| {
+        let weight: f64 = parts.iter().map(|part| part.weight).sum();
+        let mean_of = |value: &dyn Fn(&EllipseData) -> f64| {
+            parts.iter().map(|part| part.weight * value(part)).sum::<f64>() / weight.max(f64::MIN_POSITIVE)
+        };
+        let mean = [mean_of(&|part| part.mean[0]), mean_of(&|part| part.mean[1])];
+        let moment = |place: usize, (i, j): (usize, usize)| {
+            mean_of(&|part| part.covariance[place] + (part.mean[i] - mean[i]) * (part.mean[j] - mean[j]))
+        };
+        let covariance = [moment(0, (0, 0)), moment(1, (0, 1)), moment(2, (1, 1))];
+        EllipseData { id: cluster, cluster: Some(cluster), weight, mean, covariance }
+    };
+    let mut all: Vec<EllipseData> = parts.into_iter().map(whole).collect();
+    all.sort_by(|a, b| b.weight.total_cmp(&a.weight).then(a.id.cmp(&b.id)));
+    all
+}
+
+/// What is outlined.
+#[derive(Clone, Copy, PartialEq)]
+enum Outlined {
+    Components,
+    /// Where components cover each other.
+    Clusters,
+}
+
+fn plane_subtitle(n_components: usize, n_clusters: usize, drawn: usize, outlined: Outlined) -> String {
     if drawn == n_components {
         return subtitle(n_components, n_clusters);
     }
-    format!(
-        "{} components in {n_clusters} clusters; the {drawn} largest are drawn, so that they can be told apart.",
-        grouped(n_components as f64)
-    )
+    let told = match outlined {
+        Outlined::Clusters => ", which are outlined, since components cover each other here".to_owned(),
+        Outlined::Components => {
+            format!("; the {drawn} largest components are drawn, so that they can be told apart")
+        }
+    };
+    format!("{} components in {}{told}.", grouped(n_components as f64), counted(n_clusters as u64, "cluster"))
 }
 
 fn plane(
     points: &ScatterData,
     largest: &[&EllipseData],
-    (n_components, n_clusters): (usize, usize),
+    ellipses: &[EllipseData],
+    n_clusters: usize,
 ) -> Figure {
     let shown = sample(points);
-    let largest = apart(&shown, largest);
+    let n_components = ellipses.len();
+    let clusters = of_clusters(ellipses);
+    let few = apart(&shown, largest);
+    let (largest, outlined) = match few.len() < n_components && (2..=few.len()).contains(&clusters.len()) {
+        true => (clusters.iter().collect(), Outlined::Clusters),
+        false => (few.to_vec(), Outlined::Components),
+    };
+    let largest = largest.as_slice();
+    // Ellipses are drawn at two standard deviations.
+    let scale = if outlined == Outlined::Clusters { 0.25 } else { 1.0 };
     let mut layers = vec![Layer::Scatter { dots: by_colour(&shown), radius: 1.4 }];
     // Large components first, so that small ones lie above them.
     layers.extend(largest.iter().map(|e| Layer::Ellipse {
         mean: e.mean,
-        covariance: e.covariance,
+        covariance: e.covariance.map(|entry| scale * entry),
         colour: colour_of(e),
     }));
     layers.extend(first_of_each(largest).into_iter().take(LABELLED).map(|e| label(e, e.mean[1])));
     Figure {
         name: "clusters".to_owned(),
         title: "Where the clusters lie".to_owned(),
-        subtitle: plane_subtitle(n_components, n_clusters, largest.len()),
+        subtitle: plane_subtitle(n_components, n_clusters, largest.len(), outlined),
         description: format!(
-            "Scatter of {} rows coloured by cluster, with {} component ellipses at two standard deviations.",
+            "Scatter of {} rows coloured by cluster, with {} {}.",
             grouped(shown.len() as f64),
-            largest.len()
+            largest.len(),
+            match outlined {
+                Outlined::Components => "component ellipses at two standard deviations",
+                Outlined::Clusters => "cluster ellipses at one standard deviation",
+            }
         ),
         width: WIDTH,
-        legend: plane_legend(&shown),
+        legend: plane_legend(&shown, outlined),
         panels: vec![Panel {
             height: HEIGHT,
             x: Axis::linear(or(&points.x_label, "first coordinate")),
@@ -150,11 +200,18 @@ fn by_colour(rows: &[(f64, f64, Option<u64>)]) -> Vec<Dots> {
     groups.into_iter().map(|(colour, points)| Dots { colour, points }).collect()
 }
 
-fn plane_legend(rows: &[(f64, f64, Option<u64>)]) -> Vec<LegendEntry> {
+fn plane_legend(rows: &[(f64, f64, Option<u64>)], outlined: Outlined) -> Vec<LegendEntry> {
     let entry = |mark, colour, text: &str| LegendEntry { mark, colour, text: text.to_owned() };
     let mut legend = vec![
         entry(LegendMark::Dot, component_colour(0), "row, in the colour of its cluster"),
-        entry(LegendMark::Ring, component_colour(0), "component at 2 standard deviations"),
+        match outlined {
+            Outlined::Components => {
+                entry(LegendMark::Ring, component_colour(0), "component at 2 standard deviations")
+            }
+            Outlined::Clusters => {
+                entry(LegendMark::Ring, component_colour(0), "cluster at 1 standard deviation")
+            }
+        },
     ];
     if rows.iter().any(|row| row.2.is_none()) {
         legend.push(entry(LegendMark::Dot, Colour::UNASSIGNED, "row without a cluster"));

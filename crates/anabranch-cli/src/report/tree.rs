@@ -58,7 +58,7 @@ pub(super) fn figure(data: &ReportData) -> Option<Figure> {
             Panel {
                 height: 260.0,
                 x: nowhere(),
-                y: Axis::linear(measure).with_range(drawn.lowest, 0.06 * -drawn.lowest + 0.1),
+                y: Axis::linear(measure).with_range(drawn.lowest, 0.09 * -drawn.lowest + 0.1),
                 layers: drawn.layers,
             },
             Panel {
@@ -134,7 +134,8 @@ impl Drawn {
             colour.push(if ends.len() == 1 { colour[ends[0].1] } else { Colour::AXIS });
         }
         let label = |(x, leaf): (usize, &usize)| Layer::Label {
-            at: (x as f64, height_of(tree.peaks[*leaf])),
+            // Above the end of the line, not across it.
+            at: (x as f64, height_of(tree.peaks[*leaf]) - 0.03 * lowest),
             text: tree.leaves[*leaf].0.to_string(),
             colour: component_colour(tree.leaves[*leaf].0).towards(Colour::INK, 0.55),
         };

@@ -4,16 +4,18 @@
 //! density at the centres of a group's components, weighed by rows:
 //!
 //! ```text
-//! log h − log s  ≥  log 2  +  2 √(1/t_i + 1/t_j)  +  ⅐ log(N/n)
+//! log h − log s  ≥  −log 0.7  +  3 √(2 log K) √(1/t_i + 1/t_j)  +  0.1 log(N/n)
 //! ```
 //!
-//! The first term asks for a valley of half the height. The second is two standard errors of the logarithm of a ratio of two
-//! counts, those of the components on both sides of the pass: a valley that sampling could have made is none. The third asks more
-//! of a group with a small share of the rows, `n` of `N`: a large cluster has many places where a little piece could come off.
+//! The first term asks for a valley of 0.7 of the height. The second says what sampling could have made: the standard error of the
+//! logarithm of a ratio of two counts, those of the components on both sides of the pass, three times that because a valley holds
+//! only about a ninth of their rows, and `√(2 log K)` of these for the deepest of as many valleys as `K` components have. The third
+//! asks more of a group with a small share of the rows, `n` of `N`.
 //! Passes are taken from the highest down, so that groups have grown to their full size when their valley is judged.
 //!
-//! A number of clusters is reached from there: shallower valleys count until there are enough, and then the smallest joins the
-//! one over its highest pass until there are not too many.
+//! A number of clusters that is not that of the default is reached from finer groups: shallower valleys count, and then the
+//! smallest joins the one over its highest pass until there are not too many. So a large group cannot hide a deep valley behind
+//! what is small.
 
 use std::collections::BTreeMap;
 
@@ -29,11 +31,17 @@ use crate::posterior::Posterior;
 use crate::process::Process;
 
 /// A valley counts below this part of the height.
-const VALLEY: f64 = 0.5;
-/// Standard errors that a valley must be deeper than that.
-const STANDARD_ERRORS: f64 = 2.0;
+const VALLEY: f64 = 0.7;
+/// Standard errors of a valley, in those of the components beside it: it holds about a ninth of their rows.
+const FEWER_ROWS: f64 = 3.0;
 /// How much more is asked of a small share of the rows.
-const SHARE_POWER: f64 = 1.0 / 7.0;
+const SHARE_POWER: f64 = 0.1;
+/// Components with less than this part of the mean rows of those of their cluster give it no name.
+const NAMING: f64 = 0.5;
+/// A cluster rises out of a component that holds at least this part of it.
+const RISES: f64 = 0.5;
+/// Where a number of clusters is asked for, valleys count that are as many times higher.
+const FINER: f64 = 4.0;
 /// Steps in which shallower valleys count where more clusters are asked for, up to parts beyond what errors and small shares
 /// take away.
 const SHALLOWER: f64 = 1.03;
@@ -102,7 +110,8 @@ impl Cut {
 /// A cluster: components that are parts of one hill.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cluster {
-    /// Its name: the oldest component whose rows it holds, even when that one has since become part of another.
+    /// Its name: the oldest component whose rows it holds, even when that one has since become part of another; of those that have
+    /// at least half of the mean rows of its components, since small ones at its edge may come and go.
     pub name: ComponentId,
     /// Its components, in the order of their ids.
     pub components: Vec<ComponentId>,
@@ -122,6 +131,7 @@ pub struct Clusters {
     clusters: Vec<Cluster>,
     of: BTreeMap<ComponentId, usize>,
     redirects: BTreeMap<ComponentId, ComponentId>,
+    common: Vec<ComponentId>,
 }
 
 impl Clusters {
@@ -129,7 +139,11 @@ impl Clusters {
     pub fn new<F: Conjugate, P: Process>(posterior: &Posterior<F, P>, tree: &Tree, cut: Cut) -> Self {
         let mut groups = match cut.rule {
             Rule::Count(n) => by_number(tree, n),
-            Rule::Auto => by_depth(tree, &Judge::auto(tree, VALLEY)),
+            Rule::Auto => {
+                // Too few rows to say where they are noise: the valley alone parts them.
+                let thin = if cut.noise { cut.min_size.unwrap_or(MIN_SIZE) } else { 0.0 };
+                by_depth(tree, &Judge::auto(tree, VALLEY, thin))
+            }
             Rule::Valley(part) => by_depth(tree, &Judge::Valley(part.ln())),
         };
         let min_size = match cut.rule {
@@ -147,8 +161,11 @@ impl Clusters {
         for retired in posterior.redirects().keys() {
             oldest.entry(posterior.resolve(*retired)).or_insert(*retired);
         }
+        let rows = sizes(tree, &mut groups);
+        let mut members = vec![0.0; tree.leaves.len()];
+        (0..members.len()).for_each(|leaf| members[groups.find(leaf)] += 1.0);
         let mut clusters: BTreeMap<usize, Cluster> = BTreeMap::new();
-        // Who is too small to be a cluster gives it a name only if all are.
+        // Who is too small to be a cluster, or small for its own, gives it a name only if all are.
         let mut eldests: BTreeMap<usize, (bool, ComponentId)> = BTreeMap::new();
         for (place, leaf) in tree.leaves.iter().enumerate() {
             let eldest = oldest.get(&leaf.component).map_or(leaf.component, |old| leaf.component.min(*old));
@@ -160,8 +177,10 @@ impl Clusters {
                 valley: None,
                 noise: cut.noise && small[place],
             });
-            let best = eldests.entry(groups.find(place)).or_insert((small[place], eldest));
-            *best = (*best).min((small[place], eldest));
+            let group = groups.find(place);
+            let is_minor = small[place] || leaf.rows < NAMING * rows[group] / members[group];
+            let best = eldests.entry(group).or_insert((is_minor, eldest));
+            *best = (*best).min((is_minor, eldest));
             cluster.name = best.1;
             cluster.components.push(leaf.component);
             cluster.rows += leaf.rows;
@@ -181,7 +200,9 @@ impl Clusters {
         let of = clusters.iter().enumerate();
         let of = of.flat_map(|(ix, cluster)| cluster.components.iter().map(move |id| (*id, ix))).collect();
         let redirects = posterior.redirects().keys().map(|id| (*id, posterior.resolve(*id))).collect();
-        Self { clusters, of, redirects }
+        let mut found = Self { clusters, of, redirects, common: Vec::new() };
+        found.common = found.common_of(tree);
+        found
     }
 
     /// The tree of a snapshot, cut.
@@ -210,6 +231,36 @@ impl Clusters {
         self.of.get(component).map(|ix| &self.clusters[*ix])
     }
 
+    /// Wide components that at least half of each of two clusters lies in, unless a cluster has no other, in the order of their ids.
+    fn common_of(&self, tree: &Tree) -> Vec<ComponentId> {
+        let place = |leaf: usize| {
+            let ix = *self.of.get(&tree.leaves[leaf].component)?;
+            (!self.clusters[ix].noise).then_some(ix)
+        };
+        let is_common = |(ix, leaf): (usize, &super::Leaf)| {
+            let mut inside: BTreeMap<usize, f64> = BTreeMap::new();
+            for other in &leaf.holds {
+                if let Some(cluster) = place(*other) {
+                    *inside.entry(cluster).or_default() += tree.leaves[*other].rows;
+                }
+            }
+            let rises = |(cluster, rows): &(&usize, &f64)| {
+                let own = if place(ix) == Some(**cluster) { leaf.rows } else { 0.0 };
+                **rows >= RISES * (self.clusters[**cluster].rows - own)
+            };
+            (inside.iter().filter(rises).count() > 1).then_some(leaf.component)
+        };
+        let wide: Vec<ComponentId> = tree.leaves.iter().enumerate().filter_map(is_common).collect();
+        let is_hill = |id: &ComponentId| wide.binary_search(id).is_err();
+        let has_hill: Vec<bool> = self.clusters.iter().map(|c| c.components.iter().any(is_hill)).collect();
+        wide.iter().copied().filter(|id| self.of.get(id).is_some_and(|ix| has_hill[*ix])).collect()
+    }
+
+    /// Components that are common ground of several clusters, in the order of their ids: their rows are divided among these.
+    pub fn common(&self) -> &[ComponentId] {
+        &self.common
+    }
+
     /// The name of the cluster that a component is part of; `None` for noise and for components without rows.
     pub fn of(&self, component: ComponentId) -> Option<ComponentId> {
         self.cluster(component).filter(|cluster| !cluster.noise).map(|cluster| cluster.name)
@@ -227,7 +278,7 @@ fn sizes(tree: &Tree, groups: &mut Groups) -> Vec<f64> {
 
 /// Whether a valley counts.
 enum Judge {
-    Auto { rows: f64, ln_part: f64 },
+    Auto { rows: f64, errors: f64, ln_part: f64, thin: f64 },
     Valley(f64),
 }
 
@@ -241,9 +292,10 @@ struct Group {
 }
 
 impl Judge {
-    /// Valleys below this part of the height, and deeper where there are few rows.
-    fn auto(tree: &Tree, part: f64) -> Self {
-        Self::Auto { rows: tree.rows(), ln_part: part.ln() }
+    /// Valleys below this part of the height, and deeper where there are few rows, but for groups of fewer than `thin`.
+    fn auto(tree: &Tree, part: f64, thin: f64) -> Self {
+        let errors = FEWER_ROWS * (2.0 * (tree.leaves.len() as f64).ln()).sqrt();
+        Self::Auto { rows: tree.rows(), errors, ln_part: part.ln(), thin }
     }
 
     fn counts(&self, tree: &Tree, join: &Join, sides: [Group; 2]) -> bool {
@@ -252,12 +304,13 @@ impl Judge {
         }
         match self {
             Self::Valley(ln_part) => sides.iter().all(|side| join.height < side.peak + ln_part),
-            Self::Auto { rows, ln_part } => {
+            Self::Auto { rows, errors, ln_part, thin } => {
                 let [i, j] = [join.left, join.right].map(|leaf| tree.leaves[leaf].rows);
-                let error = STANDARD_ERRORS * (1.0 / i + 1.0 / j).sqrt();
+                let error = errors * (1.0 / i + 1.0 / j).sqrt();
+                let is_thin = sides.iter().any(|side| side.rows < *thin);
                 sides.iter().all(|side| {
-                    let depth = side.ln_sum - side.rows.ln() - join.height;
-                    depth >= error - ln_part + SHARE_POWER * (rows / side.rows).ln()
+                    let few = if is_thin { 0.0 } else { error + SHARE_POWER * (rows / side.rows).ln() };
+                    side.ln_sum - side.rows.ln() - join.height >= few - ln_part
                 })
             }
         }
@@ -307,13 +360,17 @@ fn absorb(tree: &Tree, groups: &mut Groups, name: usize) -> bool {
     groups.unite(join.left, join.right)
 }
 
-/// The default cut with valleys as shallow as it takes to have `n` groups, and then the smallest absorbed.
+/// The default cut where it has `n` groups; otherwise shallower valleys, as many as it takes, and then the smallest absorbed.
 fn by_number(tree: &Tree, n: usize) -> Groups {
-    let mut part = VALLEY;
-    let mut groups = by_depth(tree, &Judge::auto(tree, part));
+    let mut groups = by_depth(tree, &Judge::auto(tree, VALLEY, 0.0));
+    if groups.len() == n {
+        return groups;
+    }
+    let mut part = FINER * VALLEY;
+    groups = by_depth(tree, &Judge::auto(tree, part, 0.0));
     while groups.len() < n && part < SHALLOWEST {
         part *= SHALLOWER;
-        groups = by_depth(tree, &Judge::auto(tree, part));
+        groups = by_depth(tree, &Judge::auto(tree, part, 0.0));
     }
     while groups.len() > n.max(1)
         && let Some((least, _)) = smallest(tree, &mut groups)

@@ -7,6 +7,7 @@
 //!
 //! ```text
 //! Posterior ──▶ Tree ──Cut──▶ Clusters ──of(component)──▶ name
+//!                                └──▶ RowClusters ──of(component, row)──▶ name
 //! ```
 
 mod cut;
@@ -14,6 +15,7 @@ mod differ;
 mod follow;
 mod normals;
 mod ridge;
+mod rows;
 mod saddles;
 mod tree;
 mod union;
@@ -21,6 +23,7 @@ mod union;
 pub use cut::{Cluster, Clusters, Cut, CutError, Rule};
 pub use differ::{Difference, differences};
 pub use follow::{Event, follow};
+pub use rows::RowClusters;
 pub use tree::{Join, Leaf, Measure, Tree};
 
 #[cfg(test)]

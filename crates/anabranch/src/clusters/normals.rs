@@ -43,6 +43,8 @@ pub(super) struct Normals {
     precisions: Vec<f64>,
     /// `Λμ`.
     pulls: Vec<f64>,
+    /// `log |Λ|`.
+    ln_determinants: Vec<f64>,
     /// `φ`.
     parameters: Vec<f64>,
     /// Bounds on the densities of all.
@@ -92,6 +94,7 @@ impl Normals {
             means: Vec::with_capacity(parts.len() * d),
             precisions: Vec::with_capacity(parts.len() * len),
             pulls: Vec::with_capacity(parts.len() * d),
+            ln_determinants: Vec::with_capacity(parts.len()),
             parameters: Vec::with_capacity(parts.len() * (1 + d + len)),
             envelopes: Envelopes::default(),
             heights: Vec::new(),
@@ -138,6 +141,7 @@ impl Normals {
             normals.push_quadratic(&precision);
             normals.means.extend(&mean);
             normals.pulls.extend(&pull);
+            normals.ln_determinants.push(ln_determinant);
             normals.precisions.extend(&precision);
         }
         normals.envelopes = normals.bounds();
@@ -192,6 +196,24 @@ impl Normals {
     /// Log density of the mixture at each mean.
     pub(super) fn heights(&self) -> &[f64] {
         &self.heights
+    }
+
+    /// For each component the narrower ones whose means lie among its rows: the squared distance, in its standard deviations, is at
+    /// most two standard deviations above that of its own rows, `d + 2√(2d)`.
+    pub(super) fn holds(&self) -> Vec<Vec<usize>> {
+        let d = self.dimensions as f64;
+        let farthest = (d + 2.0 * (2.0 * d).sqrt()).sqrt();
+        let is_wider = |wide: usize, than: usize| self.ln_determinants[wide] < self.ln_determinants[than];
+        let mut holds = vec![Vec::new(); self.heights.len()];
+        self.look(&self.means, |at, _, shares| {
+            for (wide, _) in shares {
+                let distance = || self.distance(*wide, self.mean(*wide), self.mean(at));
+                if is_wider(*wide, at) && distance() < farthest {
+                    holds[*wide].push(at);
+                }
+            }
+        });
+        holds
     }
 
     /// Shows the log density, in units of its own, and the shares of the components that count at points that follow each

@@ -10,6 +10,7 @@
 //! the place of steps that have grown short.
 
 use super::normals::{Normals, Share};
+use super::saddles;
 use crate::math::cholesky;
 
 /// With more columns a matrix of all second derivatives takes more memory than a step of Newton's is worth.
@@ -77,6 +78,8 @@ pub(super) fn tops(normals: &Normals) -> Vec<Top> {
 /// The peaks uphill of some places.
 pub(super) fn uphill(normals: &Normals, from: Vec<Vec<f64>>) -> Vec<Top> {
     let d = normals.dimensions();
+    // A plain step leads up and may yet cross a valley. Where saddles are looked for it goes no farther than others.
+    let shortest = if d <= saddles::MOST_COLUMNS { 0.0 } else { 1.0 };
     let top = |place| Top { height: f64::NEG_INFINITY, first: 0, place, strongest: 0 };
     let mut tops: Vec<Top> = from.into_iter().map(top).collect();
     let mut strides: Vec<f64> = vec![1.0; tops.len()];
@@ -123,7 +126,7 @@ pub(super) fn uphill(normals: &Normals, from: Vec<Vec<f64>>) -> Vec<Top> {
             }
             let length = normals.distance(strongest, &plain[ix], from);
             if length > ARRIVED {
-                let stride = strides[ix].min(FARTHEST / length).max(1.0);
+                let stride = strides[ix].min(FARTHEST / length).max(shortest);
                 ahead[ix]
                     .iter_mut()
                     .zip(from.iter().zip(&plain[ix]))
@@ -191,7 +194,19 @@ pub(super) struct Lowest {
 
 /// A first look along the ridge of a pair.
 pub(super) fn first_look(normals: &Normals, pair: (usize, usize)) -> Lowest {
-    lowest(normals, pair, &PLACES, (PLACES[0] - BEYOND, PLACES[PLACES.len() - 1] + BEYOND))
+    let end = PLACES[PLACES.len() - 1];
+    let (from, to) = ends(normals, pair, end);
+    let places = PLACES.map(|place| from + (place + end) / (2.0 * end) * (to - from));
+    lowest(normals, pair, &places, (from - BEYOND, to + BEYOND))
+}
+
+/// The part of a ridge, as log a/(1−a), that is worth a look: at least as far as `end` on both sides, and from one standard
+/// deviation of one component to one of the other. With `z` the distance of the means in each one's standard deviations, the
+/// ridge has gone the part `f` of its way where a/(1−a) = (z_i/z_j)² f/(1−f).
+pub(super) fn ends(normals: &Normals, (i, j): (usize, usize), end: f64) -> (f64, f64) {
+    let ln_distance = |of: usize| normals.distance(of, normals.mean(i), normals.mean(j)).max(1.0).ln();
+    let (i, j) = (ln_distance(i), ln_distance(j));
+    (f64::min(-end, i - 2.0 * j - 1.0), f64::max(end, 2.0 * i - j + 1.0))
 }
 
 /// The lowest of these places, which ascend between two others.
@@ -225,6 +240,7 @@ pub(super) fn pass(normals: &Normals, pair: (usize, usize), found: &Lowest) -> f
 }
 
 pub(super) fn on_ridge(normals: &Normals, (i, j): (usize, usize), u: f64, out: &mut [f64]) {
-    let a = 1.0 / (1.0 + (-u).exp());
-    normals.meeting(&[(i, 1.0 - a), (j, a)], out);
+    // Near an end, what is left of 1 has no digits.
+    let (of_i, of_j) = (1.0 / (1.0 + u.exp()), 1.0 / (1.0 + (-u).exp()));
+    normals.meeting(&[(i, of_i), (j, of_j)], out);
 }

@@ -7,7 +7,7 @@ use faer::linalg::solvers::Solve;
 use faer::{Col, MatRef, Side};
 
 use super::normals::Normals;
-use super::ridge::{Top, on_ridge, strongest, uphill};
+use super::ridge::{Top, ends, on_ridge, strongest, uphill};
 use super::union::Groups;
 
 /// Columns up to which saddles are looked for.
@@ -33,14 +33,27 @@ pub(super) struct Saddle {
     pub(super) height: f64,
 }
 
-/// The saddles near the ridges of these pairs, from the highest down, one between any two peaks that no higher ones connect.
-pub(super) fn saddles(normals: &Normals, tops: &[Top], pairs: &[(usize, usize)]) -> Vec<Saddle> {
+/// The peaks that some mean leads to and those that the ways up from saddles lead to besides; and the saddles near the ridges of
+/// these pairs, from the highest down: their heights and the two peaks that each lies between.
+pub(super) fn peaks_and_saddles(
+    normals: &Normals,
+    tops: &[Top],
+    pairs: &[(usize, usize)],
+) -> (Vec<Top>, Vec<(f64, usize, usize)>) {
     let mut peaks: Vec<Top> =
         (0..tops.len()).filter(|ix| tops[*ix].first == *ix).map(|ix| tops[ix].clone()).collect();
     let mut seen: Vec<Vec<f64>> = Vec::new();
     let mut found = Vec::new();
     for pair in pairs {
-        for from in valleys(normals, *pair) {
+        let on_ridge = |u: f64, out: &mut [f64]| on_ridge(normals, *pair, u, out);
+        let (one, other) = (&tops[pair.0].place, &tops[pair.1].place);
+        let straight = |part: f64, out: &mut [f64]| {
+            out.iter_mut().zip(one.iter().zip(other)).for_each(|(x, (a, b))| *x = a + part * (b - a));
+        };
+        let mut from = valleys(normals, ends(normals, *pair, END), CLOSE, on_ridge);
+        // Other components may have moved the saddle away from the ridge: a valley between the peaks is another start.
+        from.extend(valleys(normals, (0.0, 1.0), CLOSE / END, straight));
+        for from in from {
             let Some((height, place, by)) = without_slope(normals, &from) else { continue };
             if seen.iter().any(|other| normals.distance(by, other, &place) < SAME) {
                 continue;
@@ -61,52 +74,79 @@ pub(super) fn saddles(normals: &Normals, tops: &[Top], pairs: &[(usize, usize)])
         }
     }
     found.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+    (peaks, found)
+}
+
+/// The saddles near the ridges of these pairs, from the highest down, one between any two peaks that no higher ones connect.
+pub(super) fn saddles(normals: &Normals, tops: &[Top], pairs: &[(usize, usize)]) -> Vec<Saddle> {
+    let (peaks, found) = peaks_and_saddles(normals, tops, pairs);
     // A peak that no mean leads to is a place on the way between others.
     let mut groups = Groups::new(peaks.len());
     let mut stands_for: Vec<usize> = peaks.iter().map(|peak| peak.first).collect();
     let mut saddles = Vec::new();
     for (height, one, other) in found {
-        let pair = [one, other].map(|peak| stands_for[groups.find(peak)]);
+        let [a, b] = [one, other].map(|peak| stands_for[groups.find(peak)]);
         if groups.unite(one, other) {
-            stands_for[groups.find(one)] = pair[0].min(pair[1]);
-            if pair.iter().all(|leaf| *leaf < tops.len()) {
-                saddles.push(Saddle { pair: (pair[0], pair[1]), height });
+            stands_for[groups.find(one)] = a.min(b);
+            if a < tops.len() && b < tops.len() {
+                // The peaks on both sides, or who stands for a peak that no mean leads to.
+                let leaf = |peak: usize, group| {
+                    Some(peaks[peak].first).filter(|leaf| *leaf < tops.len()).unwrap_or(group)
+                };
+                saddles.push(Saddle { pair: (leaf(one, a), leaf(other, b)), height });
             }
         }
     }
     saddles
 }
 
-/// The places where the density along a ridge is lower than on both sides.
-fn valleys(normals: &Normals, pair: (usize, usize)) -> Vec<Vec<f64>> {
-    let step = 2.0 * END / (PLACES - 1) as f64;
-    let (_, heights) = along(normals, pair, -END, step, PLACES);
+/// The places where the density along a way is lower than on both sides, each to within `close`.
+fn valleys(
+    normals: &Normals,
+    (from, to): (f64, f64),
+    close: f64,
+    way: impl Fn(f64, &mut [f64]),
+) -> Vec<Vec<f64>> {
+    let step = (to - from) / (PLACES - 1) as f64;
+    let (_, heights) = along(normals, from, step, PLACES, &way);
     let inner =
         (1..PLACES - 1).filter(|ix| heights[*ix] < heights[ix - 1] && heights[*ix] <= heights[ix + 1]);
-    inner.map(|ix| lowest(normals, pair, -END + step * ix as f64, step)).collect()
+    inner.map(|ix| lowest(normals, from + step * ix as f64, step, close, &way)).collect()
 }
 
 /// The lowest place of a valley.
-fn lowest(normals: &Normals, pair: (usize, usize), mut at: f64, mut step: f64) -> Vec<f64> {
+fn lowest(
+    normals: &Normals,
+    mut at: f64,
+    mut step: f64,
+    close: f64,
+    way: &impl Fn(f64, &mut [f64]),
+) -> Vec<f64> {
     let d = normals.dimensions();
     loop {
         let width = 2.0 * step / (CLOSER + 1) as f64;
-        let (points, heights) = along(normals, pair, at - step + width, width, CLOSER);
+        let (points, heights) = along(normals, at - step + width, width, CLOSER, way);
         let least = (0..CLOSER).min_by(|a, b| heights[*a].total_cmp(&heights[*b])).unwrap_or(0);
         at += width * (least + 1) as f64 - step;
         step = width;
-        if width < CLOSE {
+        if width < close {
             return points[least * d..][..d].to_vec();
         }
     }
 }
 
-/// Places at even steps along a ridge, and their log densities.
-fn along(normals: &Normals, pair: (usize, usize), from: f64, step: f64, n: usize) -> (Vec<f64>, Vec<f64>) {
+/// Places at even steps along a way, and their log densities.
+fn along(
+    normals: &Normals,
+    from: f64,
+    step: f64,
+    n: usize,
+    way: &impl Fn(f64, &mut [f64]),
+) -> (Vec<f64>, Vec<f64>) {
     let d = normals.dimensions();
     let mut points = vec![0.0; n * d];
     for (ix, point) in points.chunks_exact_mut(d).enumerate() {
-        on_ridge(normals, pair, from + step * ix as f64, point);
+        way(from + step * ix as f64, point);
     }
     let mut heights = Vec::with_capacity(n);
     normals.look(&points, |_, height, _| heights.push(height));

@@ -53,6 +53,9 @@ pub struct Leaf {
     pub height: f64,
     /// Log density of the peak uphill of its mean.
     pub peak: f64,
+    /// Narrower leaves whose means lie among its rows, by their places.
+    #[serde(skip)]
+    pub holds: Vec<usize>,
 }
 
 /// Two leaves whose groups join.
@@ -163,11 +166,13 @@ fn of_density<F: Family, P: Process>(posterior: &Posterior<F, P>, live: &[usize]
         candidates = pairs(live, &place, &near, most, |a, b| joined.groups.find(a) != joined.groups.find(b));
     }
     let highest = tops.iter().map(|top| top.height).fold(f64::NEG_INFINITY, f64::max);
+    let mut holds = normals.holds();
     let leaf = |ix: usize| Leaf {
         component: posterior.components()[live[ix]].id(),
         rows: posterior.components()[live[ix]].expected_count(),
         height: normals.heights()[ix] - highest,
         peak: tops[ix].height.max(normals.heights()[ix]) - highest,
+        holds: std::mem::take(&mut holds[ix]),
     };
     let leaves = (0..live.len()).map(leaf).collect();
     joined.finished(Measure::Density, leaves, highest)
@@ -302,6 +307,12 @@ fn of_overlap<F: Family, P: Process>(posterior: &Posterior<F, P>, live: &[usize]
     for (height, a, b) in passes {
         joined.join(a, b, height, false);
     }
-    let leaf = |ix: &usize| Leaf { component: components[*ix].id(), rows: rows(*ix), height: 0.0, peak: 0.0 };
+    let leaf = |ix: &usize| Leaf {
+        component: components[*ix].id(),
+        rows: rows(*ix),
+        height: 0.0,
+        peak: 0.0,
+        holds: Vec::new(),
+    };
     joined.finished(Measure::Overlap, live.iter().map(leaf).collect(), 0.0)
 }

@@ -108,6 +108,14 @@ enum By {
 impl Predictor {
     /// Prepares every component of the snapshot.
     pub fn new<F: Family, P: Process>(posterior: &Posterior<F, P>) -> Self {
+        Self::among(posterior, |_| true)
+    }
+
+    /// Prepares these components alone.
+    pub(crate) fn among<F: Family, P: Process>(
+        posterior: &Posterior<F, P>,
+        is_one: impl Fn(ComponentId) -> bool,
+    ) -> Self {
         let family = posterior.family();
         let process = posterior.process();
         let mut predictor = Self {
@@ -125,7 +133,7 @@ impl Predictor {
         for component in posterior.components() {
             let mass = process.existing_mass(&component.evidence().labels);
             // An emptied component has no say; its logarithm would be −∞.
-            if mass > 0.0 {
+            if mass > 0.0 && is_one(component.id()) {
                 total += mass;
                 predictor.ids.push(component.id());
                 predictor.ln_weights.push(mass.ln());
