@@ -62,17 +62,22 @@ pub(crate) fn both<A: Send, B: Send>(
 }
 
 thread_local! {
-    static BUFFER: Cell<Vec<f64>> = const { Cell::new(Vec::new()) };
+    static BUFFERS: Cell<Vec<Vec<f64>>> = const { Cell::new(Vec::new()) };
 }
 
 /// Calls `work` with memory that this thread keeps for such calls; it holds anything.
 pub(crate) fn with_buffer<R>(len: usize, work: impl FnOnce(&mut [f64]) -> R) -> R {
-    let mut buffer = BUFFER.take();
+    // Calls within calls have memory of their own, each that of its depth.
+    let mut buffers = BUFFERS.take();
+    let mut buffer = buffers.pop().unwrap_or_default();
+    BUFFERS.set(buffers);
     if buffer.len() < len {
         buffer.resize(len, 0.0);
     }
     let result = work(&mut buffer[..len]);
-    BUFFER.set(buffer);
+    let mut buffers = BUFFERS.take();
+    buffers.push(buffer);
+    BUFFERS.set(buffers);
     result
 }
 

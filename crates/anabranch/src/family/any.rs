@@ -151,8 +151,8 @@ impl Family for AnyFamily {
         delegate!(self, family => family.expect_columns(table, times, out));
     }
 
-    fn ln_missing(&self, table: &[f64], gaps: &[Gap<'_>], out: &mut [f64]) {
-        delegate!(self, family => family.ln_missing(table, gaps, out));
+    fn ln_integrals(&self, phi: &[f64], table: &[f64], gaps: &[Gap<'_>], out: &mut [f64]) {
+        delegate!(self, family => family.ln_integrals(phi, table, gaps, out));
     }
 
     fn add_expected(&self, phi: &[f64], table: &[f64], gaps: &[Gap<'_>], sums: &mut [f64]) -> f64 {
@@ -163,19 +163,8 @@ impl Family for AnyFamily {
         delegate!(self, family => family.missing_panel(phi, panel));
     }
 
-    fn condition_panel(&self, panel: &[f64], k: usize, missing: &[usize], out: &mut Vec<f64>) {
-        delegate!(self, family => family.condition_panel(panel, k, missing, out));
-    }
-
-    fn add_ln_missing(
-        &self,
-        panel: &[f64],
-        missing: &[usize],
-        condition: &[f64],
-        features: &[f64],
-        scores: &mut [f64],
-    ) {
-        delegate!(self, family => family.add_ln_missing(panel, missing, condition, features, scores));
+    fn integrate(&self, panel: &[f64], missing: &[usize], features: &[&[f64]], scores: &mut [f64]) {
+        delegate!(self, family => family.integrate(panel, missing, features, scores));
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {

@@ -327,8 +327,8 @@ impl Family for Gaussian {
         }
     }
 
-    fn ln_missing(&self, table: &[f64], gaps: &[Gap<'_>], out: &mut [f64]) {
-        gaps::ln_missing(table, &self.ln_scales, gaps, out);
+    fn ln_integrals(&self, phi: &[f64], table: &[f64], gaps: &[Gap<'_>], out: &mut [f64]) {
+        gaps::ln_integrals((phi[0], table), &self.ln_scales, gaps, out);
     }
 
     fn add_expected(&self, _phi: &[f64], table: &[f64], gaps: &[Gap<'_>], sums: &mut [f64]) -> f64 {
@@ -339,22 +339,10 @@ impl Family for Gaussian {
         panel::fill(self.dimensions(), phi.chunks_exact(self.n_features()), panel);
     }
 
-    fn condition_panel(&self, panel: &[f64], _k: usize, missing: &[usize], out: &mut Vec<f64>) {
+    fn integrate(&self, panel: &[f64], missing: &[usize], features: &[&[f64]], scores: &mut [f64]) {
         let ln_scale: f64 = missing.iter().map(|column| self.ln_scales[*column]).sum();
         let constant = 0.5 * missing.len() as f64 * LN_2PI + ln_scale;
-        panel::condition(self.dimensions(), panel, missing, constant, out);
-    }
-
-    fn add_ln_missing(
-        &self,
-        panel: &[f64],
-        missing: &[usize],
-        condition: &[f64],
-        features: &[f64],
-        scores: &mut [f64],
-    ) {
-        let framed = &features[1..=self.dimensions()];
-        panel::add(panel, missing, condition, framed, scores);
+        panel::add((self.dimensions(), panel), (missing, constant), features, scores);
     }
 
     fn predictive(&self, stats: &[f64]) -> Box<dyn Predictive> {
@@ -553,8 +541,8 @@ struct GaussianPredictive {
     dof: f64,
     /// `log |Ψ|` in the units of the data.
     ln_determinant: f64,
-    /// `Ψ`, for rows with missing values.
-    psi: OnceLock<Vec<f64>>,
+    /// `Ψ` and the logarithms of the frame's scales, for rows with missing values.
+    psi: OnceLock<(Vec<f64>, Vec<f64>)>,
 }
 
 impl GaussianPredictive {
@@ -564,7 +552,7 @@ impl GaussianPredictive {
     }
 
     /// `Ψ = UᵀU`.
-    fn psi(&self) -> &[f64] {
+    fn psi(&self) -> &(Vec<f64>, Vec<f64>) {
         self.psi.get_or_init(|| {
             let d = self.mean.len();
             let mut psi = vec![0.0; packed_len(d)];
@@ -575,7 +563,7 @@ impl GaussianPredictive {
                     u[i..].iter().zip(&mut psi[start..]).for_each(|(b, out)| *out += a * b);
                 }
             }
-            psi
+            (psi, self.frame.scale().iter().map(|scale| scale.ln()).collect())
         })
     }
 
@@ -586,12 +574,13 @@ impl GaussianPredictive {
         with_scratch(n + 2 * packed_len(n), |scratch| {
             let (centred, rest) = scratch.split_at_mut(n);
             let (psi, factor) = rest.split_at_mut(packed_len(n));
-            select(d, self.psi(), &known, psi);
+            let (full, ln_scales) = self.psi();
+            select(d, full, &known, psi);
             let mut ln_determinant = factor_or_repair(n, psi, factor);
             for (out, column) in centred.iter_mut().zip(&known) {
-                let scale = self.frame.scale()[*column];
-                *out = (x[*column] - self.frame.shift()[*column]) / scale - self.mean[*column];
-                ln_determinant += 2.0 * scale.ln();
+                let (shift, scale) = (self.frame.shift()[*column], self.frame.scale()[*column]);
+                *out = (x[*column] - shift) / scale - self.mean[*column];
+                ln_determinant += 2.0 * ln_scales[*column];
             }
             cholesky::solve_lower(n, factor, centred);
             work(n, centred.iter().map(|y| y * y).sum(), ln_determinant)
@@ -608,7 +597,7 @@ impl GaussianPredictive {
         let (n, m) = (known.len(), missing.len());
         let order: Vec<usize> = known.iter().chain(&missing).copied().collect();
         let (mut psi, mut factor) = (vec![0.0; packed_len(d)], vec![0.0; packed_len(d)]);
-        let full = self.psi();
+        let (full, _) = self.psi();
         let mut at = 0;
         for (ix, i) in order.iter().enumerate() {
             for j in &order[ix..] {
@@ -670,7 +659,8 @@ impl Predictive for GaussianPredictive {
     fn ln_density(&self, x: &[f64]) -> f64 {
         with_scratch(self.mean.len(), |framed| {
             self.frame.apply(x, framed);
-            let ln_density = self.ln_density_framed(framed, f64::INFINITY);
+            let complete = !framed.iter().any(|value| value.is_nan());
+            let ln_density = if complete { self.ln_density_framed(framed, f64::INFINITY) } else { f64::NAN };
             if ln_density.is_nan() { self.ln_density_of_known(x) } else { ln_density }
         })
     }

@@ -214,10 +214,11 @@ pub trait Family: Conjugate {
     /// Where columns are independent: adds what such a table expects `T(x)` of each missing column to be, so many times.
     fn expect_columns(&self, _table: &[f64], _times: &[f64], _out: &mut [f64]) {}
 
-    /// `log ∫ exp(φ · T(x)) h(x) dx_missing − φ · T(x_known)` of each row.
-    fn ln_missing(&self, table: &[f64], gaps: &[Gap<'_>], out: &mut [f64]) {
+    /// `log ∫ exp(φ · T(x)) h(x) dx_missing` of each row, without `log h` of what is known.
+    fn ln_integrals(&self, phi: &[f64], table: &[f64], gaps: &[Gap<'_>], out: &mut [f64]) {
         for (gap, out) in gaps.iter().zip(out) {
-            *out = gap.missing.iter().filter_map(|column| table.get(*column)).sum();
+            let known: f64 = phi.iter().zip(gap.features).map(|(a, b)| a * b).sum();
+            *out = known + gap.missing.iter().filter_map(|column| table.get(*column)).sum::<f64>();
         }
     }
 
@@ -248,22 +249,14 @@ pub trait Family: Conjugate {
         }
     }
 
-    /// What a panel of `k` components says of these missing columns, for any row.
-    fn condition_panel(&self, _panel: &[f64], _k: usize, _missing: &[usize], _out: &mut Vec<f64>) {}
-
-    /// Adds [`Family::ln_missing`] of each component of a panel to its score.
-    fn add_ln_missing(
-        &self,
-        panel: &[f64],
-        missing: &[usize],
-        _condition: &[f64],
-        _features: &[f64],
-        scores: &mut [f64],
-    ) {
-        let k = scores.len();
+    /// Makes [`Family::ln_integrals`] of scores `φ · T(x_known)`: of each component of a panel, for rows that lack these columns.
+    fn integrate(&self, panel: &[f64], missing: &[usize], features: &[&[f64]], scores: &mut [f64]) {
+        let k = scores.len() / features.len();
         for column in missing {
             let integrals = &panel[column * k..(column + 1) * k];
-            scores.iter_mut().zip(integrals).for_each(|(score, ln)| *score += ln);
+            for scores in scores.chunks_exact_mut(k) {
+                scores.iter_mut().zip(integrals).for_each(|(score, ln)| *score += ln);
+            }
         }
     }
 

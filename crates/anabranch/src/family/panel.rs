@@ -9,6 +9,8 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
+use crate::parallel::with_buffer;
+
 /// Components side by side.
 pub(super) const LANES: usize = 8;
 
@@ -41,48 +43,6 @@ pub(super) fn fill<'a>(d: usize, components: impl ExactSizeIterator<Item = &'a [
                 block[(d + i * d + j) * LANES + lane] = entry;
                 block[(d + j * d + i) * LANES + lane] = entry;
                 at += 1;
-            }
-        }
-    }
-}
-
-/// Factors `Λ_MM` of every component: `L` by rows with `1/d` on the diagonal, and the constant behind it.
-pub(super) fn condition(d: usize, panel: &[f64], missing: &[usize], constant: f64, out: &mut Vec<f64>) {
-    let len = missing.len() * (missing.len() + 1) / 2 + 1;
-    out.clear();
-    out.resize(panel.len() / (d + d * d) * len, 0.0);
-    Arch::new().dispatch(Condition { d, panel, missing, constant, out });
-}
-
-struct Condition<'a> {
-    d: usize,
-    panel: &'a [f64],
-    missing: &'a [usize],
-    constant: f64,
-    out: &'a mut [f64],
-}
-
-impl WithSimd for Condition<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) {
-        let Self { d, panel, missing, constant, out } = self;
-        let (panel, out) = (panel.as_chunks::<LANES>().0, out.as_chunks_mut::<LANES>().0);
-        let len = missing.len() * (missing.len() + 1) / 2 + 1;
-        for (block, out) in panel.chunks_exact(d + d * d).zip(out.chunks_exact_mut(len)) {
-            let precision = &block[d..];
-            let (factor, last) = out.split_at_mut(len - 1);
-            let mut at = 0;
-            for (a, i) in missing.iter().enumerate() {
-                for j in &missing[..=a] {
-                    factor[at] = precision[i * d + j];
-                    at += 1;
-                }
-            }
-            let ln_determinant = self::factor(missing.len(), factor);
-            for l in 0..LANES {
-                last[0][l] = constant - 0.5 * ln_determinant[l];
             }
         }
     }
@@ -139,17 +99,30 @@ pub(super) fn subtract(value: &mut Lanes, a: &Lanes, b: &Lanes) {
     }
 }
 
-/// Adds the integral over the missing columns to the score of each component; the row has zeros there.
-pub(super) fn add(panel: &[f64], missing: &[usize], condition: &[f64], framed: &[f64], scores: &mut [f64]) {
-    Arch::new().dispatch(Add { panel, missing, condition, framed, scores });
+/// Adds the integral over the missing columns to the scores of each component, for rows with zeros there.
+pub(super) fn add(
+    (d, panel): (usize, &[f64]),
+    (missing, constant): (&[usize], f64),
+    features: &[&[f64]],
+    scores: &mut [f64],
+) {
+    let m = missing.len();
+    // Memory is taken out here: what runs inside of another function's closure has none of the machine's wide registers.
+    with_buffer((m * (m + 1) / 2 + m) * LANES, |buffer| {
+        let (y, lower) = buffer.as_chunks_mut::<LANES>().0.split_at_mut(m);
+        Arch::new().dispatch(Add { d, panel, missing, constant, features, scores, y, lower });
+    });
 }
 
 struct Add<'a> {
+    d: usize,
     panel: &'a [f64],
     missing: &'a [usize],
-    condition: &'a [f64],
-    framed: &'a [f64],
+    constant: f64,
+    features: &'a [&'a [f64]],
     scores: &'a mut [f64],
+    y: &'a mut [Lanes],
+    lower: &'a mut [Lanes],
 }
 
 impl WithSimd for Add<'_> {
@@ -157,23 +130,29 @@ impl WithSimd for Add<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) {
-        let Self { panel, missing, condition, framed, scores } = self;
-        let (d, m) = (framed.len(), missing.len());
-        let len = m * (m + 1) / 2 + 1;
-        let (panel, condition) = (panel.as_chunks::<LANES>().0, condition.as_chunks::<LANES>().0);
-        let blocks = panel.chunks_exact(d + d * d).zip(condition.chunks_exact(len));
-        crate::parallel::with_buffer(m * LANES, |buffer| {
-            let y = buffer.as_chunks_mut::<LANES>().0;
-            for ((block, factor), scores) in blocks.zip(scores.chunks_mut(LANES)) {
+        let Self { d, panel, missing, constant, features, scores, y, lower } = self;
+        let (k, m) = (scores.len() / features.len(), missing.len());
+        let panel = panel.as_chunks::<LANES>().0;
+        for (block, first) in panel.chunks_exact(d + d * d).zip((0..).step_by(LANES)) {
+            let precision = &block[d..];
+            let mut at = 0;
+            for (a, i) in missing.iter().enumerate() {
+                for j in &missing[..=a] {
+                    lower[at] = precision[i * d + j];
+                    at += 1;
+                }
+            }
+            let ln_determinant = factor(m, lower);
+            for (x, scores) in features.iter().zip(scores.chunks_exact_mut(k)) {
                 let mut sum = [0.0; LANES];
                 for (a, i) in missing.iter().enumerate() {
                     let mut value = block[*i];
-                    for (x, entry) in framed.iter().zip(&block[d + i * d..d + (i + 1) * d]) {
+                    for (x, entry) in x[1..=d].iter().zip(&precision[i * d..(i + 1) * d]) {
                         for l in 0..LANES {
                             value[l] -= entry[l] * x;
                         }
                     }
-                    let row = &factor[a * (a + 1) / 2..];
+                    let row = &lower[a * (a + 1) / 2..];
                     for c in 0..a {
                         subtract(&mut value, &row[c], &y[c]);
                     }
@@ -182,11 +161,10 @@ impl WithSimd for Add<'_> {
                     }
                     y[a] = value;
                 }
-                let constant = &factor[len - 1];
-                for (l, score) in scores.iter_mut().enumerate() {
-                    *score += constant[l] + 0.5 * sum[l];
+                for (l, score) in scores[first..].iter_mut().take(LANES).enumerate() {
+                    *score += constant + 0.5 * (sum[l] - ln_determinant[l]);
                 }
             }
-        });
+        }
     }
 }

@@ -221,14 +221,15 @@ impl Family for Product {
         }
     }
 
-    fn ln_missing(&self, table: &[f64], gaps: &[Gap<'_>], out: &mut [f64]) {
+    fn ln_integrals(&self, phi: &[f64], table: &[f64], gaps: &[Gap<'_>], out: &mut [f64]) {
         out.fill(0.0);
         let mut own = vec![0.0; gaps.len()];
         let mut first = 0;
         for (block, table) in self.blocks.iter().zip(each_behind_its_length(table)) {
-            let features = first..first + block.family.n_features();
-            first = features.end;
-            block.with_gaps(gaps, features, |gaps| block.family.ln_missing(table, gaps, &mut own));
+            let part = first..first + block.family.n_features();
+            first = part.end;
+            let phi = &phi[part.clone()];
+            block.with_gaps(gaps, part, |gaps| block.family.ln_integrals(phi, table, gaps, &mut own));
             out.iter_mut().zip(&own).for_each(|(out, own)| *out += own);
         }
     }
@@ -258,27 +259,13 @@ impl Family for Product {
         }
     }
 
-    fn condition_panel(&self, panel: &[f64], k: usize, missing: &[usize], out: &mut Vec<f64>) {
-        out.clear();
-        let mut own = Vec::new();
+    fn integrate(&self, panel: &[f64], missing: &[usize], features: &[&[f64]], scores: &mut [f64]) {
+        let mut first = 0;
         for (block, panel) in self.blocks.iter().zip(each_behind_its_length(panel)) {
-            own.clear();
-            block.family.condition_panel(panel, k, &block.own_places(missing), &mut own);
-            push_behind_its_length(&own, out);
-        }
-    }
-
-    fn add_ln_missing(
-        &self,
-        panel: &[f64],
-        missing: &[usize],
-        condition: &[f64],
-        features: &[f64],
-        scores: &mut [f64],
-    ) {
-        let known = each_behind_its_length(panel).zip(each_behind_its_length(condition));
-        for ((block, features), (panel, condition)) in self.parts(features).zip(known) {
-            block.family.add_ln_missing(panel, &block.own_places(missing), condition, features, scores);
+            let part = first..first + block.family.n_features();
+            first = part.end;
+            let features: Vec<&[f64]> = features.iter().map(|row| &row[part.clone()]).collect();
+            block.family.integrate(panel, &block.own_places(missing), &features, scores);
         }
     }
 

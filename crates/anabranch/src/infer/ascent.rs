@@ -62,6 +62,8 @@ pub(super) struct Ascent<'a, F: Family, P: Process> {
     precision: Precision,
     /// Whether labels and sums are those of an E-step over all columns with the parameters at hand.
     assigned: bool,
+    /// Whether the next ascent begins over the labels that are possible.
+    stays: bool,
 }
 
 impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
@@ -102,8 +104,8 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         if !skipped {
             components.for_each(|component| memory.phi.extend_from_slice(&component.expectation(family).phi));
         }
-        let mut ascent =
-            Self { posterior: Cow::Borrowed(posterior), batch, memory, columns, precision, assigned: false };
+        let posterior = Cow::Borrowed(posterior);
+        let mut ascent = Self { posterior, batch, memory, columns, precision, assigned: false, stays: false };
         if !skipped {
             ascent.assign();
         }
@@ -242,22 +244,17 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
     /// Gives the rows of one column to the others if that raises the objective; parameters of the others stay as they were.
     fn try_without(&mut self, end: usize, living: &[bool], horizon: f64) -> bool {
         let (k, f) = (self.columns.len(), self.n_features());
-        let memory = &mut *self.memory;
-        let rows: Vec<usize> =
-            (0..self.batch.n_rows()).filter(|row| memory.labels.row(*row).any(|(ix, _)| ix == end)).collect();
-        let features: Vec<f64> =
-            rows.iter().flat_map(|row| &memory.features[row * f..(row + 1) * f]).copied().collect();
-        let ln_weights: Vec<f64> = (0..k)
-            .map(|ix| if ix != end && living[ix] { memory.ln_weights[ix] } else { f64::NEG_INFINITY })
+        let rows: Vec<usize> = (0..self.batch.n_rows())
+            .filter(|row| self.memory.labels.row(*row).any(|(ix, _)| ix == end))
             .collect();
-        let mut without = Labels::default();
-        let scored = Scored { features: &features, phi: &memory.phi, ln_weights: &ln_weights, n_features: f };
-        without.assign(scored, self.precision);
+        let ln_weights: Vec<f64> = (0..k)
+            .map(|ix| if ix != end && living[ix] { self.memory.ln_weights[ix] } else { f64::NEG_INFINITY })
+            .collect();
+        let features = self.features_of(&rows);
+        let without = self.labels_of(&rows, &features, &ln_weights);
+        let memory = &mut *self.memory;
         let family = self.posterior.family();
-        let tables = (!memory.holes.is_empty()).then(|| {
-            Holes::of(&self.batch.select(&rows)).assign(family, scored, &mut without);
-            Tables::new(family, &memory.phi)
-        });
+        let tables = (!memory.holes.is_empty()).then(|| Tables::new(family, &memory.phi));
         // Sums of the columns that gain or lose, and the entropy of the rows, before and after.
         let mut after = memory.sums.clone();
         let (mut touched, mut entropy) = (vec![false; k], 0.0);
@@ -327,15 +324,45 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         let (f, family) = (self.n_features(), self.posterior.family());
         let Workspace { labels, holes, features, phi, ln_weights, .. } = &mut *self.memory;
         let scored = Scored { features, phi, ln_weights, n_features: f };
-        labels.assign(scored, self.precision);
-        holes.assign(family, scored, labels);
+        holes.assign(family, scored, self.precision, labels);
+    }
+
+    /// The next ascent begins over the labels that are possible, and rows without one look at all columns. That costs little, and is
+    /// no ascent to the end where labels are missing that have become possible.
+    pub(super) fn stay(&mut self) {
+        self.stays = true;
+    }
+
+    /// The E-step of rows without a label.
+    fn assign_rest(&mut self) {
+        let rows: Vec<usize> =
+            (0..self.batch.n_rows()).filter(|row| self.memory.labels.row(*row).next().is_none()).collect();
+        if rows.is_empty() {
+            return;
+        }
+        let found = self.labels_of(&rows, &self.features_of(&rows), &self.memory.ln_weights);
+        rows.iter().enumerate().for_each(|(ix, row)| self.memory.labels.copy_row(*row, &found, ix));
+    }
+
+    fn features_of(&self, rows: &[usize]) -> Vec<f64> {
+        let f = self.n_features();
+        rows.iter().flat_map(|row| &self.memory.features[row * f..(row + 1) * f]).copied().collect()
+    }
+
+    /// The E-step of some rows over all columns, with these weights.
+    fn labels_of(&self, rows: &[usize], features: &[f64], ln_weights: &[f64]) -> Labels {
+        let mut labels = Labels::default();
+        let scored = Scored { features, phi: &self.memory.phi, ln_weights, n_features: self.n_features() };
+        let holes =
+            if self.memory.holes.is_empty() { Holes::default() } else { Holes::of(&self.batch.select(rows)) };
+        holes.assign(self.posterior.family(), scored, self.precision, &mut labels);
+        labels
     }
 
     /// The E-step over the labels that are possible.
     fn assign_again(&mut self) {
         let (f, family) = (self.n_features(), self.posterior.family());
         let Workspace { labels, holes, features, phi, ln_weights, changed, .. } = &mut *self.memory;
-        labels.assign_again(features, phi, ln_weights, changed, f);
         holes.assign_again(family, Scored { features, phi, ln_weights, n_features: f }, changed, labels);
     }
 
@@ -463,7 +490,7 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
         let Workspace { labels, holes, features, phi, ln_weights, .. } = &mut *self.memory;
         let scored = Scored { features, phi, ln_weights, n_features: f };
         labels.assign_more(scored, old);
-        holes.assign(family, scored, labels);
+        holes.assign_own(family, scored, labels);
         self.accumulate();
         self.assigned = true;
     }
@@ -481,7 +508,12 @@ impl<'a, F: Family, P: Process> Ascent<'a, F, P> {
                 self.assign_again();
                 self.accumulate();
             } else if !std::mem::take(&mut self.assigned) {
-                self.assign();
+                if std::mem::take(&mut self.stays) {
+                    self.assign_again();
+                    self.assign_rest();
+                } else {
+                    self.assign();
+                }
                 self.accumulate();
             }
             let entropy = self.entropy();

@@ -68,6 +68,8 @@ const DISSOLVED: usize = 16;
 const MAX_ROUNDS: usize = 25;
 /// Iterations of the ascent between two looks at the prior and at merges.
 const ITERATIONS_PER_ROUND: usize = 5;
+/// Where values are missing, every so many rounds all components are looked at for each row, and those that were possible in between.
+const ROUNDS_PER_LOOK: usize = 3;
 /// Steps of type-II maximum likelihood in a round, and on the seeds.
 const STEPS: usize = 3;
 const FIRST_STEPS: usize = 20;
@@ -439,9 +441,15 @@ fn grow<F: Family, P: Process>(
     let mut partition = Partition::Pieces;
     while rounds < MAX_ROUNDS {
         rounds += 1;
+        if batch.has_missing() && rounds % ROUNDS_PER_LOOK != 1 {
+            ascent.stay();
+        }
         ascent.climb(&settings, &mut Vec::new());
         let mut changed = ascent.empty_surplus(least) > 0;
         if changed {
+            if batch.has_missing() {
+                ascent.stay();
+            }
             ascent.climb(&settings, &mut Vec::new());
         }
         let adapts = start == Start::Pieces || partition == Partition::Clusters;

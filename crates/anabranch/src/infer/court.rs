@@ -175,8 +175,7 @@ impl Judges {
         let f = family.n_features();
         let mut possible = Labels::default();
         let scored = Scored { features: &self.features, phi, ln_weights, n_features: f };
-        possible.assign(scored, precision);
-        self.holes.assign(family, scored, &mut possible);
+        self.holes.assign(family, scored, precision, &mut possible);
         let tables = (!self.holes.is_empty()).then(|| Tables::new(family, phi));
         let predictives = parallel::map(sums.chunks_exact(f), |stats| family.predictive(stats));
         let prior = family.predictive(&vec![0.0; f]);

@@ -125,12 +125,13 @@ impl Labels {
         })
     }
 
-    /// Takes the labels of a row from the scores of all components.
+    /// Takes the labels of a row from the scores of all components, those that are at most so far from the best.
     #[inline(always)]
-    pub(super) fn choose(&mut self, row: usize, scores: &[f64]) {
+    pub(super) fn choose(&mut self, row: usize, scores: &[f64], ln_negligible: f64) {
         let Self { components, probabilities, used, ln_totals, .. } = self;
-        Block { components, probabilities, used, ln_totals }.choose(row, scores);
+        Block { components, probabilities, used, ln_totals }.choose(row, scores, ln_negligible);
     }
+
     /// The E-step over the labels that are possible and all components from `first` on.
     pub(super) fn assign_more(&mut self, scored: Scored<'_>, first: usize) {
         let blocks = self.blocks(ROWS).zip(scored.features.chunks(ROWS * scored.n_features));
@@ -140,17 +141,28 @@ impl Labels {
     }
 
     /// The E-step over the labels that are possible, for rows of which the parameters of a label have `changed`.
+    /// Rows with a flag are left out; without flags none is.
     pub(super) fn assign_again(
         &mut self,
         features: &[f64],
         phi: &[f64],
         ln_weights: &[f64],
         changed: &[bool],
+        left_out: &[bool],
         n_features: usize,
     ) {
-        let blocks = self.blocks(ROWS).zip(features.chunks(ROWS * n_features));
-        parallel::each(blocks, 1, |(labels, features)| {
-            Arch::new().dispatch(AssignAgain { labels, features, phi, ln_weights, changed, n_features });
+        let blocks = self.blocks(ROWS).zip(features.chunks(ROWS * n_features)).enumerate();
+        parallel::each(blocks, 1, |(block, (labels, features))| {
+            let left_out = left_out.get(block * ROWS..).unwrap_or_default();
+            Arch::new().dispatch(AssignAgain {
+                labels,
+                features,
+                phi,
+                ln_weights,
+                changed,
+                left_out,
+                n_features,
+            });
         });
     }
 
@@ -304,8 +316,8 @@ impl Labels {
 impl Block<'_> {
     /// [`Labels::choose`] for a row of these.
     #[inline(always)]
-    fn choose(&mut self, row: usize, scores: &[f64]) {
-        let cut = max_of(scores) + LN_NEGLIGIBLE;
+    fn choose(&mut self, row: usize, scores: &[f64], ln_negligible: f64) {
+        let cut = max_of(scores) + ln_negligible;
         let mut chosen = Chosen::default();
         // Most are impossible: a few at a time are asked whether any of them is not.
         for (piece, scores) in scores.chunks(TOGETHER).enumerate() {
@@ -388,7 +400,7 @@ impl WithSimd for Choose<'_> {
         let Self { mut labels, scores, ln_weights } = self;
         for (ix, row) in scores.chunks_exact_mut(ln_weights.len()).enumerate() {
             row.iter_mut().zip(ln_weights).for_each(|(score, weight)| *score += weight);
-            labels.choose(ix, row);
+            labels.choose(ix, row, LN_NEGLIGIBLE);
         }
     }
 }
@@ -430,6 +442,7 @@ struct AssignAgain<'a> {
     phi: &'a [f64],
     ln_weights: &'a [f64],
     changed: &'a [bool],
+    left_out: &'a [bool],
     n_features: usize,
 }
 
@@ -438,8 +451,11 @@ impl WithSimd for AssignAgain<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { labels, features, phi, ln_weights, changed, n_features } = self;
+        let Self { labels, features, phi, ln_weights, changed, left_out, n_features } = self;
         for (row, x) in features.chunks_exact(n_features).enumerate() {
+            if left_out.get(row).is_some_and(|left_out| *left_out) {
+                continue;
+            }
             let places = row * MOST..row * MOST + usize::from(labels.used[row]);
             if !labels.components[places.clone()].iter().any(|ix| changed[*ix as usize]) {
                 continue;
@@ -581,7 +597,7 @@ mod tests {
         let mut labels = Labels::default();
         labels.assign(scored(&features, &phi, &ln_weights), Precision::Double);
         let before = dense(&labels, k);
-        labels.assign_again(&features, &phi, &ln_weights, &vec![true; k], f);
+        labels.assign_again(&features, &phi, &ln_weights, &vec![true; k], &[], f);
         assert!(dense(&labels, k).iter().zip(&before).all(|(a, b)| (a - b).abs() < ROUNDING));
     }
 

@@ -98,7 +98,6 @@ fn look_where_possible<F: Family, P: Process>(
     statistics.resize(k, LabelStatistics::default());
     for (piece, labels) in rows.pieces(PIECE_ROWS).zip(possible) {
         fill_features(family, &piece, features);
-        labels.assign_again(features, phi, ln_weights, changed, f);
         let holes = Holes::of(&piece);
         holes.assign_again(family, Scored { features, phi, ln_weights, n_features: f }, changed, labels);
         if !labels.ln_totals().iter().all(|total| total.is_finite()) {

@@ -11,17 +11,20 @@
 //! block. The integral is exact in every family; of a normal density with full covariance it takes one factorisation for each
 //! component and row, of which many are done side by side. Complete rows never come here.
 
-use pulp::{Arch, Simd, WithSimd};
-
+use super::Precision;
 use super::labels::Labels;
 use super::narrow::Scored;
 use crate::batch::{Batch, missing_columns};
 use crate::family::{Family, Gap};
-use crate::math::product::{dot, rows_times_parameters};
+use crate::math::product::rows_times_parameters;
 use crate::parallel;
 
 /// Rows that are scored at a time.
 const ROWS: usize = 128;
+
+/// A label of a row is possible if it is at most so much less probable than the best one, here e⁻⁹: each costs a factorisation. What the others would
+/// add to the objective is less than their probabilities.
+const LN_POSSIBLE: f64 = -9.0;
 
 /// The rows of a batch that have missing values.
 #[derive(Clone, Debug, Default)]
@@ -82,8 +85,31 @@ impl Holes {
         &self.flags
     }
 
+    /// The E-step of all rows of the batch over all components.
+    pub(super) fn assign<F: Family>(
+        &self,
+        family: &F,
+        scored: Scored<'_>,
+        precision: Precision,
+        labels: &mut Labels,
+    ) {
+        if self.is_empty() {
+            return labels.assign(scored, precision);
+        }
+        labels.clear(self.flags.len());
+        let complete: Vec<usize> = (0..self.flags.len()).filter(|row| !self.flags[*row]).collect();
+        if !complete.is_empty() {
+            let features = complete.iter().flat_map(|row| row_of(scored.features, *row, scored.n_features));
+            let features: Vec<f64> = features.copied().collect();
+            let mut found = Labels::default();
+            found.assign(Scored { features: &features, ..scored }, precision);
+            complete.iter().enumerate().for_each(|(ix, row)| labels.copy_row(*row, &found, ix));
+        }
+        self.assign_own(family, scored, labels);
+    }
+
     /// The E-step of these rows over all components.
-    pub(super) fn assign<F: Family>(&self, family: &F, scored: Scored<'_>, labels: &mut Labels) {
+    pub(super) fn assign_own<F: Family>(&self, family: &F, scored: Scored<'_>, labels: &mut Labels) {
         let Scored { features, phi, ln_weights, n_features: f } = scored;
         let k = ln_weights.len();
         if self.is_empty() || k == 0 {
@@ -98,25 +124,25 @@ impl Holes {
                 rows.iter().flat_map(|hole| row_of(features, hole.row, f)).copied().collect();
             let mut scores = vec![0.0; rows.len() * k];
             rows_times_parameters(&known, phi, f, &mut scores);
-            let mut condition = Vec::new();
+            let known: Vec<&[f64]> = known.chunks_exact(f).collect();
             let mut first = 0;
             for alike in rows.chunk_by(|a, b| a.pattern == b.pattern) {
+                let range = first..first + alike.len();
+                first = range.end;
                 let missing = &self.patterns[alike[0].pattern];
-                family.condition_panel(&panel, k, missing, &mut condition);
-                for row in first..first + alike.len() {
-                    let (x, scores) = (row_of(&known, row, f), &mut scores[row * k..(row + 1) * k]);
-                    family.add_ln_missing(&panel, missing, &condition, x, scores);
+                let scores = &mut scores[range.start * k..range.end * k];
+                family.integrate(&panel, missing, &known[range.clone()], scores);
+                for (row, scores) in range.zip(scores.chunks_exact_mut(k)) {
                     scores.iter_mut().zip(ln_weights).for_each(|(score, weight)| *score += weight);
-                    own.choose(row, scores);
+                    own.choose(row, scores, LN_POSSIBLE);
                 }
-                first += alike.len();
             }
             own
         });
         self.put(&found, labels);
     }
 
-    /// The E-step of these rows over the labels that are possible.
+    /// The E-step of all rows of the batch over the labels that are possible.
     pub(super) fn assign_again<F: Family>(
         &self,
         family: &F,
@@ -124,10 +150,11 @@ impl Holes {
         changed: &[bool],
         labels: &mut Labels,
     ) {
+        let Scored { features, phi, ln_weights, n_features: f } = scored;
+        labels.assign_again(features, phi, ln_weights, changed, &self.flags, f);
         if self.is_empty() {
             return;
         }
-        let Scored { features, phi, ln_weights, n_features: f } = scored;
         let k = ln_weights.len();
         let tables = Tables::new(family, phi);
         let moved = |hole: &&Hole| labels.row(hole.row).any(|(component, _)| changed[component]);
@@ -140,10 +167,8 @@ impl Holes {
         }
         let scores = parallel::map(gaps.iter().enumerate(), |(component, gaps)| {
             let mut scores = vec![0.0; gaps.len()];
-            family.ln_missing(&tables[component], gaps, &mut scores);
-            for (score, gap) in scores.iter_mut().zip(gaps) {
-                *score += dot_of(gap.features, row_of(phi, component, f)) + ln_weights[component];
-            }
+            family.ln_integrals(row_of(phi, component, f), &tables[component], gaps, &mut scores);
+            scores.iter_mut().for_each(|score| *score += ln_weights[component]);
             scores
         });
         let mut next = vec![0; k];
@@ -221,20 +246,6 @@ impl std::ops::Index<usize> for Tables {
     fn index(&self, component: usize) -> &[f64] {
         &self.0[component]
     }
-}
-
-/// A product of two rows for the registers of the machine.
-fn dot_of(a: &[f64], b: &[f64]) -> f64 {
-    struct Dot<'a>(&'a [f64], &'a [f64]);
-    impl WithSimd for Dot<'_> {
-        type Output = f64;
-
-        #[inline(always)]
-        fn with_simd<S: Simd>(self, simd: S) -> f64 {
-            dot(simd, self.0, self.1)
-        }
-    }
-    Arch::new().dispatch(Dot(a, b))
 }
 
 fn row_of(values: &[f64], row: usize, len: usize) -> &[f64] {

@@ -185,7 +185,7 @@ impl<F: Family> WithSimd for Refine<'_, F> {
                 cut = cut.max(*bound + LN_NEGLIGIBLE - ROUNDING);
                 computed += 1;
             }
-            labels.choose(first + ix, bounds);
+            labels.choose(first + ix, bounds, LN_NEGLIGIBLE);
         }
         computed
     }

@@ -411,8 +411,7 @@ fn labels<F: Family, P: Process>(
     fill_features(family, sample, &mut features);
     let mut labels = Labels::default();
     let scored = Scored { features: &features, phi, ln_weights: &ln_weights, n_features: f };
-    labels.assign(scored, precision);
-    Holes::of(sample).assign(family, scored, &mut labels);
+    Holes::of(sample).assign(family, scored, precision, &mut labels);
     labels
 }
 
