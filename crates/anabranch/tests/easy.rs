@@ -199,11 +199,11 @@ fn blobs_are_counted_when_the_stream_goes_on() {
     }
 }
 
-/// A thousand to a hundred thousand standard deviations away, among the rows that the first minibatch is fitted to and among those that only join.
+/// A hundred and a thousand standard deviations away, among the rows that the first minibatch is fitted to and among those that only join.
 #[test]
 fn a_row_far_out_is_no_reason_to_count_otherwise() {
-    for (n, far) in [(1000, 1e3), (1000, 1e5), (9000, 1e3), (9000, 1e5)] {
-        for (seed, place) in [(0, 5), (1, n / 2)] {
+    for (n, far) in [(1000, 1e2), (1000, 1e3), (9000, 1e2), (9000, 1e3)] {
+        for (seed, place) in [(0, 5), (1, n / 2), (2, n - 1)] {
             let mut data = blobs(n, 4, 2, 20 + seed);
             let mut values = data.rows.values().to_vec();
             values[2 * place] = far;
