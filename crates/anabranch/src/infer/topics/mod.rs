@@ -43,8 +43,10 @@ const STEPS: usize = 2;
 const SPARED: usize = 5;
 /// … unless they are fewer than this: then the objective judges.
 const LEAST_JUDGES: usize = 30;
-/// Topics that a walk begins with besides, for documents of few.
+/// Topics that a walk begins with besides, for documents of few …
 const FEW_SEEDS: [usize; 2] = [8, 30];
+/// … where these are no more than this: each walk costs as much as the documents are long.
+const MOST_TRIED: usize = 5000;
 /// Documents of a sample that judge merges, and those that came after the first minibatch if they are so many.
 const JUDGES: usize = 600;
 const LATER_JUDGES: usize = 400;
@@ -334,7 +336,9 @@ impl Inference<Topic, Hierarchical> for TopicSettings {
                 between = Some(path::walk(&mut walk, now.as_ref(), Objective::Exact));
             }
             let mut others = VecDeque::from(FEW_SEEDS);
-            while let Some(seeds) = others.pop_front().filter(|seeds| *seeds < many) {
+            while let Some(seeds) =
+                others.pop_front().filter(|seeds| *seeds < many && learned.len() <= MOST_TRIED)
+            {
                 let mut other = begin(seeds);
                 let among = path::walk(&mut other, now.as_ref(), Objective::Exact);
                 if other.is_better_than(&walk) {
