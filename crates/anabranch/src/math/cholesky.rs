@@ -141,7 +141,7 @@ const fn panel_columns(dimensions: usize, first: usize) -> usize {
     if first + PANEL < whole(dimensions) { first + PANEL } else { whole(dimensions) }
 }
 
-/// `V = U⁻ᵀ` in panels of [`PANEL`] rows, column after column, with zeros above the diagonal and around: what [`whitened_square`] takes.
+/// `V = U⁻ᵀ` in panels of eight rows, column after column, with zeros above the diagonal and around: what [`whitened_square`] takes.
 pub fn whitening(dimensions: usize, factor: &[f64]) -> Vec<f64> {
     let mut inverse = factor.to_vec();
     invert_triangle(dimensions, &mut inverse, &mut vec![0.0; dimensions]);
