@@ -279,26 +279,21 @@ fn column_moments(rows: &Batch) -> Result<Vec<Moments>, PriorError> {
 const EVERYTHING: std::ops::RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
 
 /// Where nearly all values of a column are: everywhere, unless a few are far out.
-fn bulk(values: impl Iterator<Item = f64> + Clone) -> std::ops::RangeInclusive<f64> {
-    let known = || values.clone().filter(|value| !value.is_nan());
-    let n = known().count();
+fn bulk(values: impl Iterator<Item = f64>) -> std::ops::RangeInclusive<f64> {
+    let mut known: Vec<f64> = values.filter(|value| !value.is_nan()).collect();
+    let n = known.len();
     let few = ((FEW_SHARE * n as f64) as usize).max(1);
     if n <= 2 * few + 2 {
         return EVERYTHING;
     }
-    let mut sorted: Vec<f64> = known().collect();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let (low, high) = (sorted[few], sorted[n - 1 - few]);
+    let mut place = |ix: usize| *known.select_nth_unstable_by(ix, f64::total_cmp).1;
+    let (low, high) = (place(few), place(n - 1 - few));
     // Halves, whose difference is a number.
     let reach = FAR_OUT * (0.5 * high - 0.5 * low) * 2.0;
     let inside = low - reach..=high + reach;
     // Of values that hardly differ, the others are all that is known of the spread.
     let differ = high > low && reach.is_finite();
-    if differ && !(inside.contains(&sorted[0]) && inside.contains(&sorted[n - 1])) {
-        inside
-    } else {
-        EVERYTHING
-    }
+    if differ && !known.iter().all(|value| inside.contains(value)) { inside } else { EVERYTHING }
 }
 
 #[cfg(test)]

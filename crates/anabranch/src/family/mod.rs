@@ -195,12 +195,12 @@ pub trait Family: Conjugate {
     /// Writes `T(x)`; `out[0]` is 1. Missing values add nothing.
     fn features(&self, x: &[f64], out: &mut [f64]);
 
-    /// How many features the first columns have that alone rule most components out; 0 where it costs little to look at all.
+    /// How many features alone rule most components out, those of the first columns; 0 where it costs little to look at all.
     fn leading_len(&self) -> usize {
         0
     }
 
-    /// Writes the features of those columns.
+    /// Writes those, in which [`Predictive::ln_density_from`] finds what it takes from `T(x)` at the same places.
     fn leading_features(&self, _x: &[f64], _out: &mut [f64]) {}
 
     /// `log h(x)` of the values that are known: the part of the log density that no parameter touches and that `φ · T(x)` does

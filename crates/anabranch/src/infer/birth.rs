@@ -12,6 +12,7 @@ use pulp::{Arch, Simd, WithSimd};
 use rand::{Rng, RngExt};
 
 use super::ascent::Ascent;
+use super::look::PIECE_ROWS;
 use super::nearest::Nearest;
 use super::{Precision, Settings, Workspace, surprise};
 use crate::batch::Batch;
@@ -111,9 +112,6 @@ pub(super) fn births_of_all(seeds: Seeds, precision: Precision) -> Births {
     let n_components = seeds.settle(&mut novel, precision);
     Births { novel, n_components }
 }
-
-/// Rows at a time that are looked at for novel ones.
-const PIECE_ROWS: usize = 2500;
 
 /// The rows that no component of this posterior explains, in order.
 pub(super) fn novel_among<F: Family, P: Process>(

@@ -306,7 +306,7 @@ fn join_rest<F: Family, P: Process>(
     let novel = birth::novel_among(&posterior, &rest, settings, workspace);
     let (strange, usual): (Vec<usize>, Vec<usize>) =
         (0..rest.n_rows()).partition(|row| novel.binary_search(row).is_ok());
-    let usual = if strange.is_empty() { rest.clone() } else { rest.select(&usual) };
+    let usual = rest.select(&usual);
     let explained = look::look_again(&posterior, &usual, Look::Everywhere, settings.precision, workspace);
     let learned = infer(&posterior, &rest.select(&strange), settings, rng, workspace).0;
     for (ComponentId(ix), evidence) in explained.into_iter().chain(learned.existing) {

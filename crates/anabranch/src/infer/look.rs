@@ -18,7 +18,7 @@ use crate::posterior::{Evidence, Posterior};
 use crate::process::{LabelStatistics, Process};
 
 /// Rows whose features are held at a time.
-const PIECE_ROWS: usize = 2500;
+pub(super) const PIECE_ROWS: usize = 2500;
 
 /// Evidence of these rows for known components alone.
 ///

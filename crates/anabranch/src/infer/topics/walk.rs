@@ -62,9 +62,7 @@ impl Walk<'_> {
             self.ascent.learn_concentrations();
         }
     }
-}
 
-impl Walk<'_> {
     /// Whether other topics of the same documents are worse: for words that neither has learned from, and by the objective where those cannot
     /// tell.
     pub(super) fn is_better_than(&self, other: &Self) -> bool {
