@@ -29,37 +29,37 @@ fn are_integers(fields: &[Field]) -> bool {
 
 /// The numbers of a block, row after row.
 pub(super) fn encode(fields: &[Field], block: &Block) -> Vec<u8> {
-    let mut out = Vec::with_capacity(block.rows * fields.len() * 8);
-    if let (true, [Values::Integers(cells)]) = (are_integers(fields), &block.columns[..]) {
-        let number = |cell: &Option<u64>| cell.and_then(|value| i64::try_from(value).ok()).unwrap_or(-1);
-        cells.iter().for_each(|cell| out.extend(number(cell).to_le_bytes()));
-        return out;
-    }
     let width = block.columns.len();
-    let mut numbers = vec![f64::NAN; block.rows * width];
+    let mut out = vec![[0; 8]; block.rows * width];
+    if let (true, [Values::Integers(cells)]) = (are_integers(fields), &block.columns[..]) {
+        fill(&mut out, 1, cells, |cell| {
+            cell.and_then(|value| i64::try_from(value).ok()).unwrap_or(-1).to_le_bytes()
+        });
+        return out.into_flattened();
+    }
     for (column, values) in block.columns.iter().enumerate() {
-        let cells = numbers.iter_mut().skip(column).step_by(width);
+        let out = out.get_mut(column..).unwrap_or_default();
+        let number = |value: Option<f64>| value.unwrap_or(f64::NAN).to_le_bytes();
         match values {
-            Values::Integers(values) => fill(cells, values, |value| *value as f64),
-            Values::Numbers(values) => fill(cells, values, |value| *value),
-            Values::Flags(values) => fill(cells, values, |flag| f64::from(u8::from(*flag))),
+            Values::Integers(values) => {
+                fill(out, width, values, |value| number(value.map(|value| value as f64)))
+            }
+            Values::Numbers(values) => fill(out, width, values, |value| number(*value)),
+            Values::Flags(values) => {
+                fill(out, width, values, |flag| number(flag.map(|flag| f64::from(u8::from(flag)))))
+            }
             Values::Cells(values) => {
-                cells.enumerate().for_each(|(row, cell)| {
-                    *cell = values.get(row).trim().parse().unwrap_or(f64::NAN);
+                out.iter_mut().step_by(width).enumerate().for_each(|(row, cell)| {
+                    *cell = number(values.get(row).trim().parse().ok());
                 });
             }
         }
     }
-    numbers.iter().for_each(|number| out.extend(number.to_le_bytes()));
-    out
+    out.into_flattened()
 }
 
-fn fill<'a, T>(cells: impl Iterator<Item = &'a mut f64>, values: &[Option<T>], number: impl Fn(&T) -> f64) {
-    for (cell, value) in cells.zip(values) {
-        if let Some(value) = value {
-            *cell = number(value);
-        }
-    }
+fn fill<T>(out: &mut [[u8; 8]], width: usize, values: &[T], bytes: impl Fn(&T) -> [u8; 8]) {
+    out.iter_mut().step_by(width).zip(values).for_each(|(cell, value)| *cell = bytes(value));
 }
 
 impl Npy {

@@ -161,7 +161,24 @@ pub fn whitening(dimensions: usize, factor: &[f64]) -> Vec<f64> {
 /// row waits for the one before as in [`solve_lower`].
 pub fn whitened_square(whitening: &[f64], x: &[f64], mean: &[f64], most: f64) -> f64 {
     debug_assert_eq!(x.len(), mean.len());
+    if x.len() <= FEW_COLUMNS {
+        return whitened_square_of_few(whitening, x, mean);
+    }
     Arch::new().dispatch(WhitenedSquare { whitening, x, mean, most })
+}
+
+/// So few columns are quicker one by one.
+const FEW_COLUMNS: usize = 3;
+
+#[inline]
+fn whitened_square_of_few(whitening: &[f64], x: &[f64], mean: &[f64]) -> f64 {
+    let mut whitened = [0.0; FEW_COLUMNS];
+    for (column, (x, mean)) in whitening.chunks_exact(PANEL).zip(x.iter().zip(mean)) {
+        for (sum, entry) in whitened.iter_mut().zip(column) {
+            *sum += entry * (x - mean);
+        }
+    }
+    whitened.iter().map(|value| value * value).sum()
 }
 
 struct WhitenedSquare<'a> {

@@ -81,18 +81,33 @@ impl<'a> Answer<'a> {
         out.clear();
         let highest = self.highest();
         if highest == f64::NEG_INFINITY {
-            out.extend(self.weights().enumerate());
+            self.weights().enumerate().for_each(|weight| keep_largest(weight, count, out));
         } else {
-            out.extend(self.known().map(|(ix, score)| (ix, (score - highest).exp())));
-            let sum: f64 = out.iter().map(|(_, share)| share).sum();
+            let mut sum = 0.0;
+            for (ix, score) in self.known() {
+                let share = (score - highest).exp();
+                sum += share;
+                keep_largest((ix, share), count, out);
+            }
             out.iter_mut().for_each(|(_, share)| *share /= sum);
         }
         out.retain(|(_, probability)| *probability > 0.0);
-        let order = |a: &(usize, f64), b: &(usize, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-        if count < out.len() {
-            out.select_nth_unstable_by(count, order);
-            out.truncate(count);
-        }
-        out.sort_unstable_by(order);
+    }
+}
+
+/// Puts a component in its place among the most probable ones, of which `count` are kept; of equal ones the first goes before.
+fn keep_largest(new: (usize, f64), count: usize, out: &mut Vec<(usize, f64)>) {
+    let before = |other: &(usize, f64)| other.1 > new.1 || (other.1 == new.1 && other.0 < new.0);
+    if out.len() < count {
+        out.push(new);
+    } else if let Some(last) = out.last_mut().filter(|last| !before(last)) {
+        *last = new;
+    } else {
+        return;
+    }
+    let mut at = out.len() - 1;
+    while at > 0 && !before(&out[at - 1]) {
+        out.swap(at, at - 1);
+        at -= 1;
     }
 }

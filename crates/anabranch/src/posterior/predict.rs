@@ -331,6 +331,14 @@ impl Predictor {
         }
     }
 
+    /// How far below the best a component is without consequence.
+    fn window(&self, ask: Ask) -> f64 {
+        match ask {
+            Ask::Label => 0.0,
+            Ask::Everything => NEGLIGIBLE_NATS + (self.ids.len() as f64 + 1.0).ln(),
+        }
+    }
+
     fn one<R>(&self, x: &[f64], ask: Ask, make: impl FnOnce(&Answer<'_>) -> R) -> R {
         let (mut make, mut result) = (Some(make), None);
         self.block(x, ask, &mut |_, answer| result = make.take().map(|make| make(answer)));
@@ -376,7 +384,7 @@ impl Predictor {
                 }
                 None => &[],
             };
-            let mut work = Row { predictor: self, ask, scores, members, used: 0 };
+            let mut work = Row { predictor: self, ask, window: self.window(ask), scores, members, used: 0 };
             let decide = |work: &mut Row<'_>, ix: usize, x: &[f64]| match envelopes {
                 _ if work.lacks(x) => work.known(x),
                 Some(all) => {
@@ -416,6 +424,7 @@ impl Predictor {
 struct Row<'a> {
     predictor: &'a Predictor,
     ask: Ask,
+    window: f64,
     scores: &'a mut [f64],
     members: &'a mut [u32],
     used: usize,
@@ -425,14 +434,6 @@ impl Row<'_> {
     /// Components in question: a new one has no label.
     fn len(&self) -> usize {
         self.predictor.ids.len() + usize::from(self.ask == Ask::Everything)
-    }
-
-    /// How far below the best a component is without consequence.
-    fn window(&self) -> f64 {
-        match self.ask {
-            Ask::Label => 0.0,
-            Ask::Everything => NEGLIGIBLE_NATS + (self.len() as f64).ln(),
-        }
     }
 
     #[inline(never)]
@@ -475,7 +476,7 @@ impl Row<'_> {
         let k = self.predictor.ids.len();
         let scores = self.members[..self.used].iter().zip(&self.scores[..self.used]);
         let highest = scores.filter(|(ix, _)| (**ix as usize) < k).map(|(_, score)| *score);
-        let cut = highest.fold(f64::NEG_INFINITY, f64::max) - self.window();
+        let cut = highest.fold(f64::NEG_INFINITY, f64::max) - self.window;
         let mut kept = 0;
         for ix in 0..self.used {
             if self.scores[ix] >= cut || self.scores[ix].is_nan() {
@@ -509,7 +510,7 @@ impl WithSimd for Decide<'_, '_> {
     fn with_simd<S: Simd>(self, _simd: S) {
         let Self { row, x, features, bounds } = self;
         let k = row.len();
-        let window = row.window();
+        let window = row.window;
         let first = first_of_largest(&bounds[..row.predictor.ids.len()]);
         row.used = 0;
         let score = row.compute(first, x, features, f64::NEG_INFINITY);
