@@ -255,7 +255,8 @@ class StreamingMixture(DensityMixin, StreamingEstimator):
         valley : float, optional
             Two groups are one cluster while the pass between them is at least this part of the lower of their peaks.
         min_size : float, optional
-            Clusters with fewer rows belong to the one over their highest pass; by default 10, or 0 with ``N``.
+            Clusters with fewer rows belong to the one over their highest pass; by default 10, or 2 % of the rows where
+            these are fewer than 500 (at least 3); 0 with ``N``.
         noise : bool, default=False
             Clusters that are too small get the label -1 instead.
         """

@@ -16,7 +16,8 @@ pub struct ClustersArgs {
     /// As many clusters
     #[arg(long, value_name = "N")]
     pub count: Option<usize>,
-    /// Clusters with fewer rows belong to the one over their highest pass; 10, or 0 with --count
+    /// Clusters with fewer rows belong to the one over their highest pass; 10, or 2 % of the rows where these are
+    /// fewer than 500 (at least 3); 0 with --count
     #[arg(long, value_name = "ROWS")]
     pub min_size: Option<f64>,
     /// Clusters that are too small are noise instead

@@ -46,8 +46,10 @@ const FINER: f64 = 4.0;
 /// take away.
 const SHALLOWER: f64 = 1.03;
 const SHALLOWEST: f64 = 1e6;
-/// Fewer rows than this are too thin to say.
+/// Fewer rows than this are too thin to say; where there are few in all, a small part of them and at least a few.
 const MIN_SIZE: f64 = 10.0;
+const MIN_PART: f64 = 0.02;
+const LEAST_SIZE: f64 = 3.0;
 
 /// How the tree is cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -69,7 +71,7 @@ pub struct Cut {
     /// Which valleys count.
     #[serde(default)]
     pub rule: Rule,
-    /// Clusters with fewer rows belong to the one over the highest pass; 10 rows unless told.
+    /// Clusters with fewer rows belong to the one over the highest pass; unless told, 10 rows, or 2 % of all where that is less, and at least 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_size: Option<f64>,
     /// Small clusters are noise instead.
@@ -137,19 +139,20 @@ pub struct Clusters {
 impl Clusters {
     /// Cuts the tree of a snapshot.
     pub fn new<F: Conjugate, P: Process>(posterior: &Posterior<F, P>, tree: &Tree, cut: Cut) -> Self {
+        let thin = cut.min_size.unwrap_or((MIN_PART * tree.rows()).clamp(LEAST_SIZE, MIN_SIZE));
         let mut groups = match cut.rule {
             Rule::Count(n) => by_number(tree, n),
             Rule::Auto => {
                 // Too few rows to say where they are noise: the valley alone parts them.
-                let thin = if cut.noise { cut.min_size.unwrap_or(MIN_SIZE) } else { 0.0 };
-                by_depth(tree, &Judge::auto(tree, VALLEY, thin))
+                let parted = if cut.noise { thin } else { 0.0 };
+                by_depth(tree, &Judge::auto(tree, VALLEY, parted))
             }
             Rule::Valley(part) => by_depth(tree, &Judge::Valley(part.ln())),
         };
         let min_size = match cut.rule {
             // Who asks for a number gets it.
             Rule::Count(_) => cut.min_size.unwrap_or(0.0),
-            _ => cut.min_size.unwrap_or(MIN_SIZE),
+            _ => thin,
         };
         let rows = sizes(tree, &mut groups);
         let small: Vec<bool> =

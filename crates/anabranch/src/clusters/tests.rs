@@ -303,6 +303,8 @@ fn small_clusters_go_uphill_or_are_noise() {
         Clusters::of_snapshot(&posterior, Cut { rule: Rule::Valley(0.5), min_size: None, noise: true });
     assert_eq!((noisy.len(), noisy.of(ComponentId(2))), (2, None));
     assert!(noisy.cluster(ComponentId(2)).unwrap().noise);
+    // Of few rows, a few are a cluster.
+    assert_eq!(cut_of(&line(&[(8.0, 0.0), (8.0, 40.0), (8.0, 80.0), (2.0, 120.0)]), Rule::Auto).len(), 3);
 }
 
 /// A row a million deviations away has a component that is wide and thin: the ridge to it leaves the narrow one late.
@@ -397,7 +399,7 @@ fn who_is_too_small_to_be_a_cluster_gives_no_name() {
     assert_eq!(faded.len(), 1);
     assert_eq!(faded.of(ComponentId(1)), Some(ComponentId(1)));
     assert_eq!(faded.of(ComponentId(0)), Some(ComponentId(1)));
-    let small = cut_of(&line(&[(4.0, 0.0), (5.0, 30.0)]), Rule::Auto);
+    let small = cut_of(&line(&[(2.0, 0.0), (2.5, 30.0)]), Rule::Auto);
     assert_eq!(small.of(ComponentId(1)), Some(ComponentId(0)), "somebody has to");
 }
 
