@@ -37,6 +37,11 @@ impl Header {
         Ok(header)
     }
 
+    /// Whether the first line may be a comment.
+    pub(crate) fn begins_with_a_mark(&self) -> bool {
+        self.named && self.names.first().is_some_and(|name| name.starts_with('#'))
+    }
+
     pub(crate) fn width(&self) -> usize {
         self.names.len()
     }
@@ -128,8 +133,7 @@ pub(crate) fn keep(header: &Header, columns: &[String], file: &str) -> Result<Ve
     }
     let mut seen = HashSet::new();
     if let Some(&twice) = kept.iter().find(|ix| !seen.insert(**ix)) {
-        let column = header.names[twice].clone();
-        return Err(ReadError::DuplicateColumn { file: file.to_owned(), column });
+        return Err(ReadError::ChosenTwice { column: header.names[twice].clone() });
     }
     if kept.is_empty() {
         kept = (0..header.width()).collect();
