@@ -258,7 +258,7 @@ pub enum ReadError {
         column: String,
     },
     /// The selection names a column twice.
-    #[error("--columns names {column:?} twice")]
+    #[error("column {column:?} is chosen twice")]
     ChosenTwice {
         /// The name.
         column: String,

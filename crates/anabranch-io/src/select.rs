@@ -248,7 +248,7 @@ mod tests {
     fn a_column_that_is_missing_is_named_with_those_there_are() {
         let error = chosen(&header(&["a", "b"]), &["z"]).unwrap_err();
         assert_eq!(error, "f: no column \"z\"; the columns are a, b");
-        assert_eq!(chosen(&header(&["a"]), &["a", "1"]).unwrap_err(), "f: two columns are called \"a\"");
+        assert_eq!(chosen(&header(&["a"]), &["a", "1"]).unwrap_err(), "column \"a\" is chosen twice");
         assert_eq!(chosen(&header(&["a"]), &["-a"]).unwrap_err(), "f: the selection leaves no column");
     }
 

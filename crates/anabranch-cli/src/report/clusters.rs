@@ -113,10 +113,11 @@ fn plane(
     let shown = sample(points);
     let (x, y) = (usual(shown.iter().map(|row| row.0)), usual(shown.iter().map(|row| row.1)));
     let is_inside = |row: &(f64, f64, Option<u64>)| x.range.contains(&row.0) && y.range.contains(&row.1);
-    let outside = shown.iter().filter(|row| !is_inside(row)).count();
+    let inside: Vec<_> = shown.iter().copied().filter(is_inside).collect();
+    let outside = shown.len() - inside.len();
     let n_components = ellipses.len();
     let clusters = of_clusters(ellipses);
-    let few = apart(&shown, largest);
+    let few = apart(&inside, largest);
     let (largest, outlined) = match few.len() < n_components && (2..=few.len()).contains(&clusters.len()) {
         true => (clusters.iter().collect(), Outlined::Clusters),
         false => (few.to_vec(), Outlined::Components),

@@ -218,7 +218,7 @@ fn hints_name_the_flag_and_the_column() {
     let run = fit_of("numbers.txt", "1 2 3\n4 5 x\n", &[]);
     assert!(!run.refusal().contains("hdp"), "{}", run.stderr);
     let run = fit_of("rows.csv", "x,y\n1,2\n", &["--columns", "x,x"]);
-    assert_eq!(run.refusal(), "--columns names \"x\" twice\nhint: name it once");
+    assert_eq!(run.refusal(), "column \"x\" is chosen twice\nhint: name it once");
     let run = fit_of("rows.csv", "x,y\n1,2\n", &["--seed", "-3"]);
     assert_eq!(run.refusal(), "--seed -3: it is below 0\nhint: give --seed a number from 0");
     let run = fit_of("rows.csv", "# made by hand\nx,y\n1,2\n", &[]);
