@@ -48,7 +48,7 @@ impl From<Failure> for Fault {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Input { message, hint } => Self::with_hint(message, hint),
-            Failure::Internal { message } => Self::Internal(message),
+            Failure::Internal { message } | Failure::Stopped(message) => Self::Internal(message),
             Failure::BrokenPipe => Self::Internal("broken pipe".into()),
             Failure::Several(failures) => {
                 let message = |failure| match Self::from(failure) {

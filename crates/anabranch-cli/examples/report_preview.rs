@@ -54,12 +54,14 @@ fn report(ellipses: Vec<EllipseData>, numbers: &mut Numbers) -> ReportData {
         .iter()
         .map(|e| (e.id, if e.id % 33 == 32 { 0.4 + e.weight } else { e.weight * 2.0 * ROWS as f64 }))
         .collect();
+    let cell = |mean: f64, variance: f64| format!("{mean:.1} ± {:.2}", variance.sqrt());
     let row = |(e, (_, count)): (&EllipseData, &(u64, f64))| ComponentRow {
         id: e.id,
+        cluster: e.cluster,
         count: *count,
         weight: e.weight,
-        mean: e.mean.to_vec(),
-        spread: vec![e.covariance[0].sqrt(), e.covariance[2].sqrt()],
+        cells: vec![cell(e.mean[0], e.covariance[0]), cell(e.mean[1], e.covariance[2])],
+        order: e.mean.map(Some).to_vec(),
     };
     let facts = [("rows", "5,000"), ("minibatches", "1,000"), ("components", "100"), ("seconds", "2.4")];
     ReportData {

@@ -2,16 +2,17 @@
 
 use std::io::Write;
 
-use anabranch::clusters::{Cluster, Clusters, Cut, Difference, Event, Rule, Tree, differences, follow};
+use anabranch::clusters::{Cluster, Clusters, Cut, Difference, Event, Rule, Tree, follow};
 use anabranch::identify::ComponentId;
 use anabranch_io::model::{Model, model_name};
 use serde::Serialize;
 
 use crate::args::ClustersArgs;
+use crate::columns::Columns;
 use crate::failure::Failure;
 use crate::features;
 use crate::picture::{counted, grouped, significant};
-use crate::printing::print_json;
+use crate::printing::{kept_cut, print_json};
 use crate::topics;
 
 /// Columns that a line names.
@@ -36,7 +37,16 @@ struct Row<'a> {
     #[serde(flatten)]
     cluster: &'a Cluster,
     share: f64,
-    differences: Vec<Difference>,
+    differences: Vec<Told<'a>>,
+}
+
+/// A column that sets a cluster apart; its category by name.
+#[derive(Serialize)]
+struct Told<'a> {
+    #[serde(flatten)]
+    difference: Difference,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    category_name: Option<&'a str>,
 }
 
 /// Runs the command.
@@ -68,14 +78,23 @@ pub fn command(args: &ClustersArgs) -> Result<(), Failure> {
         None => None,
     };
     let total = posterior.expected_mass().max(f64::MIN_POSITIVE);
-    let each = clusters.clusters().iter().zip(differences(posterior, &clusters));
+    let columns = Columns::of(&model);
+    let each = clusters.clusters().iter().zip(columns.differences(posterior, &clusters));
+    let told = |difference: Difference| Told {
+        category_name: difference.category.and_then(|code| columns.category(difference.column, code)),
+        difference,
+    };
     let found = Found {
         n_components: posterior.components().len(),
         n_clusters: clusters.len(),
         cut,
         columns: model.provenance.schema.names().collect(),
         clusters: each
-            .map(|(cluster, differences)| Row { cluster, share: cluster.rows / total, differences })
+            .map(|(cluster, differences)| Row {
+                cluster,
+                share: cluster.rows / total,
+                differences: differences.into_iter().map(told).collect(),
+            })
             .collect(),
         tree: args.tree.then_some(&tree),
         events,
@@ -83,7 +102,12 @@ pub fn command(args: &ClustersArgs) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match args.json {
         true => print_json(&mut out, &found, "clusters")?,
-        false => print_table(&found, &clusters, &tree, args, &mut out)?,
+        false => {
+            print_table(&found, &columns, &clusters, &tree, args, &mut out)?;
+            if cut == model.provenance.cut && !args.keep {
+                kept_cut(cut).map_or(Ok(()), |line| writeln!(out, "{line}"))?;
+            }
+        }
     }
     if args.keep {
         model.provenance.cut = cut;
@@ -110,6 +134,7 @@ fn cut(args: &ClustersArgs, model: &Model) -> Result<Cut, Failure> {
 
 fn print_table(
     found: &Found<'_>,
+    columns: &Columns,
     clusters: &Clusters,
     tree: &Tree,
     args: &ClustersArgs,
@@ -129,19 +154,17 @@ fn print_table(
     let mut lines = vec![["cluster", "rows", "share", "components", "pass", "differs in"].map(str::to_owned)];
     for row in found.clusters.iter().take(args.top) {
         let cluster = row.cluster;
-        let columns = row.differences.iter().filter(|column| column.deviations != 0.0).take(COLUMNS_SHOWN);
-        let column = |column: &Difference| {
-            let name = found.columns.get(column.column).copied().unwrap_or_default();
-            format!("{name} {} ({:+.1} sd)", significant(column.mean, 3), column.deviations)
-        };
-        let columns: Vec<String> = columns.map(column).collect();
+        let differ = row.differences.iter().map(|told| &told.difference);
+        let differ = differ.filter(|told| told.deviations != 0.0).take(COLUMNS_SHOWN);
+        let column = |told: &Difference| format!("{} ({:+.1} sd)", columns.difference(told), told.deviations);
+        let differ: Vec<String> = differ.map(column).collect();
         lines.push([
             if cluster.noise { "noise".to_owned() } else { cluster.name.to_string() },
             grouped(cluster.rows.round()),
             format!("{:.1} %", 100.0 * row.share),
             cluster.components.len().to_string(),
             cluster.valley.map_or_else(|| "–".to_owned(), |part| significant(part, 2)),
-            columns.join(", "),
+            differ.join(", "),
         ]);
     }
     print_aligned(&lines, out)?;

@@ -65,44 +65,37 @@ impl From<&Diagnosis> for Doubts {
 }
 
 impl Doubts {
-    /// A sentence for each kind of doubt, also where there is none.
+    /// A sentence for each kind of doubt that there is.
     pub fn sentences(&self) -> Vec<String> {
-        let mut sentences = Vec::new();
-        if let Some(certainty) = self.label_certainty {
-            sentences.push(format!(
+        let labels = self.label_certainty.map(|certainty| {
+            format!(
                 "labels: {} % of rows would get the right component if the model is right",
                 significant(100.0 * certainty, 3)
-            ));
-        }
-        sentences.push(self.duplicate_sentence());
-        sentences.push(self.near_empty_sentence());
-        sentences
+            )
+        });
+        [labels, self.duplicate_sentence(), self.near_empty_sentence()].into_iter().flatten().collect()
     }
 
-    fn duplicate_sentence(&self) -> String {
-        if self.duplicates.is_empty() {
-            return "likely duplicates: none".to_owned();
-        }
+    fn duplicate_sentence(&self) -> Option<String> {
         let pair = |pair: &DuplicateRow| {
-            format!("{}+{} ({})", pair.first, pair.second, significant(pair.cost_per_row, 2))
+            format!("{} and {} ({})", pair.first, pair.second, significant(pair.cost_per_row, 2))
         };
-        format!(
-            "likely duplicates: {}, {} without them; pair (nats a row that one for both would cost): {}",
-            counted(self.duplicates.len() as u64, "pair"),
-            counted(self.distinct_components as u64, "component"),
-            listed(self.duplicates.iter().map(pair))
-        )
+        (!self.duplicates.is_empty()).then(|| {
+            format!(
+                "components that may be one (nats a row that one for both would cost): {}; {} if they are",
+                listed(self.duplicates.iter().map(pair)),
+                counted(self.distinct_components as u64, "component")
+            )
+        })
     }
 
-    fn near_empty_sentence(&self) -> String {
-        if self.near_empty.is_empty() {
-            return "near-empty components: none".to_owned();
+    fn near_empty_sentence(&self) -> Option<String> {
+        let ids = || listed(self.near_empty.iter().map(u64::to_string));
+        match self.near_empty.len() {
+            0 => None,
+            1 => Some(format!("component {} has fewer than {NEAR_EMPTY} rows", ids())),
+            _ => Some(format!("components {} have fewer than {NEAR_EMPTY} rows each", ids())),
         }
-        format!(
-            "near-empty components: {} with fewer than {NEAR_EMPTY} rows: {}",
-            self.near_empty.len(),
-            listed(self.near_empty.iter().map(u64::to_string))
-        )
     }
 }
 
@@ -121,16 +114,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_without_doubts_says_so() {
+    fn what_is_not_doubtful_is_not_spoken_of() {
         let clear = Doubts { label_certainty: Some(0.98765), distinct_components: 3, ..Doubts::default() };
         assert_eq!(
             clear.sentences(),
-            [
-                "labels: 98.8 % of rows would get the right component if the model is right",
-                "likely duplicates: none",
-                "near-empty components: none"
-            ]
+            ["labels: 98.8 % of rows would get the right component if the model is right"]
         );
+        let one = Doubts { near_empty: vec![4], ..Doubts::default() };
+        assert_eq!(one.sentences(), ["component 4 has fewer than 2 rows"]);
     }
 
     #[test]
@@ -145,8 +136,8 @@ mod tests {
         assert_eq!(
             doubtful.sentences(),
             [
-                "likely duplicates: 1 pair, 12 components without them; pair (nats a row that one for both would cost): 0+1 (0.025)",
-                "near-empty components: 13 with fewer than 2 rows: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 3 more"
+                "components that may be one (nats a row that one for both would cost): 0 and 1 (0.025); 12 components if they are",
+                "components 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 3 more have fewer than 2 rows each"
             ]
         );
     }

@@ -11,6 +11,9 @@ use anabranch_io::printable::printable;
 
 use crate::report::ReportError;
 
+/// The exit code of a command that was stopped with Ctrl-C: 128 and the number of the signal, as shells have it.
+pub const STOPPED: u8 = 130;
+
 /// A command that did not succeed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -28,6 +31,8 @@ pub enum Failure {
     },
     /// Nobody reads our output any more, which is no fault at all.
     BrokenPipe,
+    /// Somebody asked to stop; what has become of the output.
+    Stopped(String),
     /// Several things went wrong one beside the other.
     Several(Vec<Failure>),
 }
@@ -92,6 +97,10 @@ impl Failure {
     pub fn report(&self) -> u8 {
         match self {
             Self::BrokenPipe => 0,
+            Self::Stopped(message) => {
+                eprintln!("{}", shown(message));
+                STOPPED
+            }
             Self::Several(failures) => failures.iter().map(Self::report).max().unwrap_or(0),
             Self::Input { message, hint } => {
                 eprintln!("error: {}", shown(message));

@@ -15,12 +15,13 @@ use serde::Serialize;
 
 use crate::args::InspectArgs;
 use crate::args::half_life::as_flag as as_said;
+use crate::columns::Columns;
 use crate::doubts::{Doubts, diagnose};
 use crate::failure::Failure;
 use crate::features;
 use crate::fit::{describe, resolution};
 use crate::picture::{counted, grouped, significant};
-use crate::printing::{dependence, print_json, rounding, uncertainty};
+use crate::printing::{constants, dependence, kept_cut, print_json, rounding, uncertainty, without_rows};
 use crate::topics;
 
 /// What `inspect --json` prints.
@@ -37,8 +38,14 @@ struct Inspection {
     /// Width of the interval that a value of each column stands for, where any column is rounded.
     #[serde(skip_serializing_if = "Option::is_none")]
     resolution: Option<Vec<f64>>,
+    /// Values of the columns that are the same in every row, where there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    constants: Option<Vec<Option<f64>>>,
+    /// What was made of the data, a line each.
     #[serde(skip)]
-    rounding: Vec<String>,
+    said: Vec<String>,
+    #[serde(skip)]
+    shown: Columns,
     model: &'static str,
     family: String,
     prior: serde_json::Value,
@@ -131,21 +138,27 @@ fn inspect(model: &Model) -> Result<Inspection, Failure> {
     let prior = serde_json::to_value(posterior.family())
         .map_err(|error| Failure::Internal { message: format!("cannot print the prior: {error}") })?;
     let columns: Vec<String> = provenance.schema.names().map(str::to_owned).collect();
+    let shown = Columns::of(model);
+    let said = [
+        uncertainty(provenance.between),
+        kept_cut(provenance.cut),
+        rounding(posterior.family(), &shown),
+        constants(&shown),
+        dependence(posterior.family(), &shown),
+    ];
     Ok(Inspection {
         mass,
         forgotten: posterior.past().half_life.map(|_| posterior.past().forgotten),
         half_life: posterior.past().half_life.map(|half_life| as_said(Some(half_life))),
         resolution: resolution(posterior.family()),
-        rounding: [rounding(posterior.family(), &columns), dependence(posterior.family(), &columns)]
-            .into_iter()
-            .flatten()
-            .collect(),
+        constants: Some(shown.constants()).filter(|all| all.iter().any(Option::is_some)),
+        said: said.into_iter().flatten().collect(),
         observations: provenance.observations,
         skipped_rows: provenance.skipped_rows,
         model: posterior.process().name(),
         family: describe(posterior.family()),
         prior,
-        prior_summary: prior_summary(posterior.family()),
+        prior_summary: prior_summary(posterior.family(), &shown),
         alpha: posterior.process().alpha(),
         discount: posterior.process().discount().map(|discount| discount.value()),
         learned: learned(posterior.process()),
@@ -169,9 +182,10 @@ fn inspect(model: &Model) -> Result<Inspection, Failure> {
                 weight: component.expected_count() / mass.max(f64::MIN_POSITIVE),
                 certainty: diagnosed(component).and_then(|found| found.certainty),
                 confused_with: diagnosed(component).and_then(|found| Some(found.confused_with?.0)),
-                summary: posterior.family().summary(&component.evidence().stats),
+                summary: shown.settled(posterior.family().summary(&component.evidence().stats)),
             })
             .collect(),
+        shown,
     })
 }
 
@@ -188,7 +202,7 @@ fn parameter(inspection: &Inspection, name: &str, value: f64) -> String {
 }
 
 /// The numbers of a Gaussian's prior that mean the same in every unit, and what it expects in those of the data.
-fn prior_summary(family: &AnyFamily) -> PriorSummary {
+fn prior_summary(family: &AnyFamily, shown: &Columns) -> PriorSummary {
     let prior = match family {
         AnyFamily::Gaussian(gaussian) => Some(gaussian.prior()),
         _ => None,
@@ -196,7 +210,7 @@ fn prior_summary(family: &AnyFamily) -> PriorSummary {
     PriorSummary {
         kappa: prior.map(|prior| prior.kappa),
         dof: prior.map(|prior| prior.dof),
-        summary: family.summary(&vec![0.0; family.n_features()]),
+        summary: shown.settled(family.summary(&vec![0.0; family.n_features()])),
     }
 }
 
@@ -219,33 +233,17 @@ fn against(model: &Model, other: &Model, name: String) -> Result<Option<Against>
     }))
 }
 
-/// The most probable category where there are categories, else mean and spread.
-fn cell(inspection: &Inspection, summary: &Summary, column: usize) -> String {
-    let probabilities = summary.probabilities.as_ref().and_then(|columns| columns.get(column));
-    let categories = inspection.categories.get(column).and_then(Option::as_ref);
-    match (categories, probabilities) {
-        (Some(categories), Some(probabilities)) if !probabilities.is_empty() => {
-            let best =
-                (0..probabilities.len()).max_by(|a, b| probabilities[*a].total_cmp(&probabilities[*b]));
-            let best = best.unwrap_or(0);
-            let name = categories.get(best).map_or(anabranch_io::OTHER, String::as_str);
-            format!("{name} {:.0} %", 100.0 * probabilities[best])
-        }
-        _ => format!("{} ± {}", significant(summary.mean[column], 4), significant(summary.spread[column], 2)),
-    }
-}
-
 /// Columns of the data that a line has room for.
 const COLUMNS_SHOWN: usize = 6;
 
 fn print_table(inspection: &Inspection, top: usize, out: &mut impl Write) -> Result<(), Failure> {
     writeln!(
         out,
-        "{}, {} in {} ({} with at least one row), {} family{}{}",
+        "{}, {} in {}{}, {} family{}{}",
         counted(inspection.observations, "row"),
         counted(inspection.components.len() as u64, "component"),
         counted(inspection.clusters.iter().filter(|cluster| !cluster.noise).count() as u64, "cluster"),
-        grouped(inspection.effective_components as f64),
+        without_rows(inspection.components.len(), inspection.effective_components),
         inspection.family,
         parameter(inspection, "alpha", inspection.alpha),
         inspection.discount.map_or_else(String::new, |discount| parameter(inspection, "discount", discount))
@@ -253,7 +251,7 @@ fn print_table(inspection: &Inspection, top: usize, out: &mut impl Write) -> Res
     if let (Some(kappa), Some(dof)) = (inspection.prior_summary.kappa, inspection.prior_summary.dof) {
         writeln!(out, "prior: kappa {}, {} degrees of freedom", significant(kappa, 3), significant(dof, 3))?;
     }
-    for line in uncertainty(inspection.components_between).iter().chain(&inspection.rounding) {
+    for line in &inspection.said {
         writeln!(out, "{line}")?;
     }
     if let (Some(forgotten), Some(half_life)) = (inspection.forgotten, &inspection.half_life) {
@@ -262,7 +260,7 @@ fn print_table(inspection: &Inspection, top: usize, out: &mut impl Write) -> Res
     }
     let columns = inspection.columns.len().min(COLUMNS_SHOWN);
     let mut head = ["cluster", "id", "rows", "share"].map(str::to_owned).to_vec();
-    head.extend(inspection.columns[..columns].iter().cloned());
+    head.extend(inspection.shown.names()[..columns].iter().cloned());
     let mut lines = vec![head];
     // Those of the largest cluster first, and in a cluster the largest.
     let mut rows: Vec<&Row> = inspection.components.iter().collect();
@@ -278,11 +276,11 @@ fn print_table(inspection: &Inspection, top: usize, out: &mut impl Write) -> Res
             grouped(row.count.round()),
             format!("{:.1} %", 100.0 * row.weight),
         ];
-        line.extend((0..columns).map(|column| cell(inspection, &row.summary, column)));
+        line.extend((0..columns).map(|column| inspection.shown.cell(&row.summary, column)));
         lines.push(line);
     }
     let mut prior = vec![String::new(), "prior".to_owned(), String::new(), String::new()];
-    prior.extend((0..columns).map(|column| cell(inspection, &inspection.prior_summary.summary, column)));
+    prior.extend((0..columns).map(|column| inspection.shown.cell(&inspection.prior_summary.summary, column)));
     lines.push(prior);
     let n_cells = lines[0].len();
     let width = |ix: usize| lines.iter().map(|line| line[ix].chars().count()).max().unwrap_or(0);

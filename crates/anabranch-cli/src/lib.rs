@@ -4,6 +4,7 @@ pub mod args;
 #[cfg(feature = "cluster")]
 pub mod cluster;
 mod clusters;
+mod columns;
 mod demo;
 pub mod doubts;
 mod engine;

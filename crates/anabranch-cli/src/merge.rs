@@ -6,8 +6,8 @@ use anabranch::family::{AnyFamily, Conjugate, Family};
 use anabranch::infer::PriorChoice;
 use anabranch::posterior::{Evidence, Posterior};
 use anabranch::process::AnyProcess;
-use anabranch_io::InputRead;
 use anabranch_io::model::Model;
+use anabranch_io::{Held, InputRead};
 use serde::Serialize;
 
 use crate::args::MergeArgs;
@@ -120,6 +120,7 @@ pub fn merge(models: Vec<Named>, assume_apart: bool, threads: Option<usize>) -> 
         memory.pool(&theirs);
         let earlier = std::mem::take(&mut whole.provenance.learned_from);
         whole.provenance.learned_from = InputRead::joined(earlier, model.provenance.learned_from);
+        whole.provenance.held = Held::joined(&whole.provenance.held, &model.provenance.held);
         whole.provenance.skipped_rows += model.provenance.skipped_rows;
         whole.provenance.matchings += model.provenance.matchings + 1;
         whole.provenance.conflicts += model.provenance.conflicts;

@@ -2,13 +2,15 @@
 
 use std::io::Write;
 
+use anabranch::clusters::{Cut, Rule};
 use anabranch::family::{AnyFamily, Family};
 use anabranch::infer::Between;
 use serde::Serialize;
 
 use crate::args::OutputArgs;
+use crate::columns::Columns;
 use crate::failure::Failure;
-use crate::picture::{counted, significant};
+use crate::picture::{counted, grouped, significant};
 
 /// One JSON object on one line; `what` it is, should that fail.
 pub fn print_json(out: &mut impl Write, value: &impl Serialize, what: &str) -> Result<(), Failure> {
@@ -30,11 +32,48 @@ pub fn uncertainty(between: Option<Between>) -> Option<String> {
     (fewest < most).then(|| format!("the data hardly tell between {fewest} and {most} components"))
 }
 
-/// What was made of columns that are constant or follow from others: one line, where there are any.
-pub fn dependence(family: &AnyFamily, names: &[String]) -> Option<String> {
-    let columns = dependent(family);
-    let listed = some_of(columns.iter().map(|column| name_of(names, *column)).collect());
-    (!columns.is_empty()).then(|| format!("constant, or following from other columns: {listed}; known up to an interval (--resolution 0: exactly)"))
+/// Components that hold less than one row: some words in brackets, where there are any.
+pub fn without_rows(components: usize, with_rows: usize) -> String {
+    match components.saturating_sub(with_rows) {
+        0 => String::new(),
+        few => format!(" ({} of the components with less than one row)", grouped(few as f64)),
+    }
+}
+
+/// How a kept cut parts clusters: one line, where it is not as usual.
+pub fn kept_cut(cut: Cut) -> Option<String> {
+    let rule = match cut.rule {
+        Rule::Auto => None,
+        Rule::Valley(part) => Some(format!("valley {part}")),
+        Rule::Count(n) => Some(counted(n as u64, "cluster")),
+    };
+    let size =
+        cut.min_size.map(|rows| format!("at least {} in a cluster", counted(rows.round() as u64, "row")));
+    let noise = cut.noise.then(|| "smaller ones are noise".to_owned());
+    let said: Vec<String> = [rule, size, noise].into_iter().flatten().collect();
+    (!said.is_empty()).then(|| format!("cut kept: {} (clusters --keep alone: as usual)", said.join(", ")))
+}
+
+/// Columns that have one value in all rows: one line, where there are any.
+pub fn constants(columns: &Columns) -> Option<String> {
+    let constant = |(name, value): (&String, Option<f64>)| {
+        value.map(|value| format!("{name} = {}", significant(value, 4)))
+    };
+    let all: Vec<String> = columns.names().iter().zip(columns.constants()).filter_map(constant).collect();
+    (!all.is_empty()).then(|| format!("the same in every row: {}", some_of(all)))
+}
+
+/// What was made of columns that follow from others: one line, where there are any.
+pub fn dependence(family: &AnyFamily, columns: &Columns) -> Option<String> {
+    let follow: Vec<String> = dependent(family)
+        .into_iter()
+        .filter(|column| columns.constant(*column).is_none())
+        .map(|column| columns.names()[column].clone())
+        .collect();
+    (!follow.is_empty()).then(|| {
+        let listed = some_of(follow);
+        format!("following from other columns: {listed}; known up to an interval (--resolution 0: exactly)")
+    })
 }
 
 fn dependent(family: &AnyFamily) -> Vec<usize> {
@@ -42,10 +81,6 @@ fn dependent(family: &AnyFamily) -> Vec<usize> {
         AnyFamily::Gaussian(gaussian) => gaussian.dependent_columns(),
         _ => Vec::new(),
     }
-}
-
-fn name_of(names: &[String], column: usize) -> String {
-    names.get(column).cloned().unwrap_or_else(|| column.to_string())
 }
 
 /// The first of them, and how many there are beside.
@@ -59,13 +94,13 @@ fn some_of(mut listed: Vec<String>) -> String {
 }
 
 /// What was made of rounded values: one line, where there are any.
-pub fn rounding(family: &AnyFamily, names: &[String]) -> Option<String> {
+pub fn rounding(family: &AnyFamily, known: &Columns) -> Option<String> {
     let dependent = dependent(family);
     let rounded = |column: &usize| {
         family.resolution(*column).is_some_and(|width| width > 0.0) && !dependent.contains(column)
     };
     let columns: Vec<usize> = (0..family.dimensions()).filter(rounded).collect();
-    let name = |column: &usize| name_of(names, *column);
+    let name = |column: &usize| known.names()[*column].clone();
     let width = |column: &usize| significant(family.resolution(*column).unwrap_or(0.0), 3);
     let first = width(columns.first()?);
     let alike = columns.iter().all(|column| width(column) == first);
@@ -105,15 +140,19 @@ pub struct Effort {
 impl Effort {
     /// The line that says so.
     pub fn print(&self, out: &mut impl Write) -> Result<(), Failure> {
+        // Workers that opened no components at the same time had nothing to match.
+        let matched = match (self.matchings, self.conflicts) {
+            (0, _) => String::new(),
+            (n, 0) => format!(", new components matched {}", counted(n, "time")),
+            (n, again) => format!(", new components matched {}, {again} of them again", counted(n, "time")),
+        };
         writeln!(
             out,
-            "{:.2} s on {} ({:.2} processor seconds), {}, {}, {}",
+            "{:.2} s on {} ({:.2} processor seconds), {}{matched}",
             self.seconds,
             counted(self.threads as u64, "thread"),
             self.cpu_seconds,
-            counted(self.minibatches, "minibatch"),
-            counted(self.matchings, "matching"),
-            counted(self.conflicts, "conflict")
+            counted(self.minibatches, "minibatch")
         )?;
         Ok(())
     }

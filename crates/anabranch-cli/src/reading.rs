@@ -8,11 +8,12 @@ use anabranch::central::{BatchId, BatchSet};
 use anabranch::engine::BatchSource;
 use anabranch::family::{AnyFamily, DomainError, Family};
 use anabranch_io::{
-    Cut, Format, Input, InputRead, OnBadRow, OnMissing, ReadLog, ReadOptions, Reading, Source, open,
+    Cut, Format, Held, Input, InputRead, OnBadRow, OnMissing, ReadLog, ReadOptions, Reading, Source, open,
 };
 
 use crate::args::{BadRow, InputFormat, Missing, ReadArgs, YesNo};
 use crate::failure::Failure;
+use crate::picture::short_number;
 use crate::stop;
 
 /// Rows that are read at a time when their number does not matter.
@@ -108,7 +109,7 @@ pub fn input_name(inputs: &[String]) -> String {
 /// Why this row, which has this number, is not in the domain of the family.
 pub fn out_of_domain(input: &str, fault: &DomainError, columns: &[String], number: u64) -> Failure {
     let column = columns.get(fault.column).map_or_else(|| fault.column.to_string(), Clone::clone);
-    let value = if fault.value.is_nan() { "a missing value".to_owned() } else { fault.value.to_string() };
+    let value = if fault.value.is_nan() { "a missing value".to_owned() } else { short_number(fault.value) };
     Failure::input(format!("{input}: row {number}, column \"{column}\": {value} is not {}", fault.expected))
         .with_hint("pass --on-bad-row skip")
 }
@@ -206,8 +207,29 @@ pub struct Minibatches {
     /// The first minibatch, when it was read ahead to look at the data and has still to be learned from.
     ahead: Option<Batch>,
     fading: Option<Fading>,
-    /// Columns that have had a value.
-    known: Vec<bool>,
+    /// What columns have held.
+    held: Vec<Held>,
+    counts: Vec<Counts>,
+}
+
+/// Whether a column has grown by one with every row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Counts {
+    /// There was no row yet.
+    Unknown,
+    /// It has, to this value.
+    To(f64),
+    No,
+}
+
+impl Counts {
+    fn then(self, value: f64) -> Self {
+        match self {
+            Self::Unknown => Self::To(value),
+            Self::To(last) if value == last + 1.0 => Self::To(value),
+            _ => Self::No,
+        }
+    }
 }
 
 /// How rows fade with the seconds, and what the last minibatch made of it.
@@ -229,9 +251,10 @@ impl Minibatches {
         let log = source.log();
         let cut = Cut { start: 0, first: batch_size as u64, size: batch_size as u64 };
         log.cut(cut);
-        let known = vec![false; source.schema().dimensions()];
+        let columns = source.schema().dimensions();
         Self {
-            known,
+            held: vec![Held::Nothing; columns],
+            counts: vec![Counts::Unknown; columns],
             source,
             filter,
             log,
@@ -364,7 +387,8 @@ impl Minibatches {
             self.next = last.0 + 1;
         }
         self.absorbed = absorbed;
-        self.known.fill(true);
+        self.held.fill(Held::Several);
+        self.counts.fill(Counts::No);
         Ok(())
     }
 
@@ -401,9 +425,29 @@ impl Minibatches {
         self.source.skipped_rows() + self.filter.skipped()
     }
 
-    /// Columns without a value in any row so far; none where nobody has looked at all rows.
-    pub fn empty_columns(&self) -> Vec<usize> {
-        (0..self.known.len()).filter(|column| !self.known[*column]).collect()
+    /// What each column has held so far, as far as that is known.
+    pub fn held(&self) -> &[Held] {
+        &self.held
+    }
+
+    /// Columns of numbers that count the rows.
+    pub fn counting_columns(&self) -> Vec<usize> {
+        let columns = self.schema().columns.iter().zip(&self.counts).enumerate();
+        let counting = columns
+            .filter(|(_, (column, counts))| column.categories.is_none() && matches!(counts, Counts::To(_)));
+        counting.map(|(place, _)| place).collect()
+    }
+
+    fn look(&mut self, batch: &Batch) {
+        Held::look(&mut self.held, batch);
+        for (column, counts) in self.counts.iter_mut().enumerate() {
+            let mut rows = batch.rows();
+            while *counts != Counts::No
+                && let Some(row) = rows.next()
+            {
+                *counts = counts.then(row[column]);
+            }
+        }
     }
 
     /// Missing values of the rows that were read.
@@ -456,12 +500,7 @@ impl BatchSource for Minibatches {
             if let Some(sample) = &mut self.sample {
                 sample.add(&batch, before + 1);
             }
-            for row in batch.rows() {
-                if !self.known.contains(&false) {
-                    break;
-                }
-                self.known.iter_mut().zip(row).for_each(|(known, value)| *known |= !value.is_nan());
-            }
+            self.look(&batch);
             if let Some(fading) = &mut self.fading {
                 fading.faded = (batch.n_rows() as f64 - batch.mass()).max(0.0);
             }

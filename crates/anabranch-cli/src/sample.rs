@@ -10,13 +10,16 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::args::{SampleArgs, SampleFormat};
+use crate::columns::Columns;
 use crate::failure::Failure;
-use crate::features;
+use crate::picture::short_number;
+use crate::{features, topics};
 
 /// Runs the command: csv with a header, categories by their names; or npy.
 pub fn command(args: &SampleArgs) -> Result<(), Failure> {
-    if model_name(&args.model).is_ok_and(|name| name == features::NAME) {
-        return Err(Failure::input("sample goes with mixtures"));
+    if let Ok(name @ (topics::NAME | features::NAME)) = model_name(&args.model).as_deref() {
+        return Err(Failure::input(format!("{}: a model of --model {name}", args.model.display()))
+            .with_hint("rows are drawn from mixtures: --model dp or py"));
     }
     let model = Model::load(&args.model)?;
     let posterior = model.fold.posterior();
@@ -29,6 +32,7 @@ pub fn command(args: &SampleArgs) -> Result<(), Failure> {
     // The last place stands for a component that nobody has seen yet.
     masses.push(posterior.process().new_mass(posterior.components().iter().map(|c| &c.evidence().labels)));
     let nothing = vec![0.0; family.n_features()];
+    let constants = Columns::of(&model).constants();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(args.seed);
     let mut row = vec![0.0; family.dimensions()];
     let mut out = BufWriter::new(std::io::stdout().lock());
@@ -44,6 +48,7 @@ pub fn command(args: &SampleArgs) -> Result<(), Failure> {
         let chosen = choose(&masses, &mut rng);
         let component = posterior.components().get(chosen);
         family.sample(component.map_or(&nothing, |c| &c.evidence().stats), &mut rng, &mut row);
+        row.iter_mut().zip(&constants).for_each(|(value, constant)| *value = constant.unwrap_or(*value));
         if args.format == SampleFormat::Npy {
             row.iter().try_for_each(|value| out.write_all(&value.to_le_bytes()))?;
             continue;
@@ -89,7 +94,7 @@ fn cell(schema: &Schema, column: usize, value: f64) -> String {
         Some(categories) => {
             categories.get(value as usize).map_or(anabranch_io::OTHER.to_owned(), |c| quoted(c))
         }
-        None => value.to_string(),
+        None => short_number(value),
     }
 }
 

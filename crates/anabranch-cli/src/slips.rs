@@ -31,6 +31,9 @@ pub fn explain(error: &clap::Error, command: &clap::Command, words: &[OsString])
         }
         ErrorKind::UnknownArgument => {
             let typed = said(ContextKind::InvalidArg)?;
+            if let Some(failure) = negative(typed, words) {
+                return Some(failure);
+            }
             let mut of = vec![command];
             for word in words {
                 of.extend(of[of.len() - 1].find_subcommand(word));
@@ -48,6 +51,22 @@ pub fn explain(error: &clap::Error, command: &clap::Command, words: &[OsString])
         }
         _ => None,
     }
+}
+
+/// A number below 0 behind a flag that takes none.
+fn negative(typed: &str, words: &[OsString]) -> Option<Failure> {
+    let number = typed.strip_prefix('-').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))?;
+    let behind = |pair: &[OsString]| {
+        let (flag, value) = (pair[0].to_str()?, pair[1].to_str()?);
+        // What is said of a word with several letters is its first letter.
+        (flag.starts_with("--") && (value == typed || value.starts_with(&format!("-{number}"))))
+            .then(|| (flag.to_owned(), value.to_owned()))
+    };
+    let (flag, value) = words.windows(2).find_map(behind)?;
+    Some(
+        Failure::input(format!("{flag} {value}: it is below 0"))
+            .with_hint(format!("give {flag} a number from 0")),
+    )
 }
 
 /// The name that is nearest to what was typed, if one is near: a beginning of the other, or few slips away.

@@ -3,6 +3,8 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::failure::STOPPED;
+
 static ASKED: AtomicU32 = AtomicU32::new(0);
 static INSTALLED: OnceLock<()> = OnceLock::new();
 
@@ -11,7 +13,7 @@ pub fn listen() {
     INSTALLED.get_or_init(|| {
         let installed = ctrlc::set_handler(|| {
             if ASKED.fetch_add(1, Ordering::SeqCst) > 0 {
-                std::process::exit(130);
+                std::process::exit(STOPPED.into());
             }
         });
         if let Err(error) = installed {

@@ -130,7 +130,9 @@ impl ClusterError {
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::JobName(_) => "use up to 64 letters, digits, `-` and `_`",
-            Self::Unreachable { .. } => "start one with `nats-server -js`, or pass --to nats://HOST:4222",
+            Self::Unreachable { .. } => {
+                "start one with `nats-server -js`, or name another, such as nats://HOST:4222"
+            }
             Self::Login { .. } => {
                 "pass --creds FILE, put user and password into the URL, or pass --tls-ca FILE"
             }

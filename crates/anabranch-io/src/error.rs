@@ -18,6 +18,17 @@ pub enum ColumnRef {
     Position(usize),
 }
 
+impl ColumnRef {
+    /// As a flag names it.
+    fn as_typed(&self) -> String {
+        match self {
+            ColumnRef::Name(name) if name.contains([' ', ',']) => format!("{name:?}"),
+            ColumnRef::Name(name) => name.clone(),
+            ColumnRef::Position(position) => position.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for ColumnRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -246,6 +257,30 @@ pub enum ReadError {
         /// The name.
         column: String,
     },
+    /// The selection names a column twice.
+    #[error("column {column:?} is chosen twice")]
+    ChosenTwice {
+        /// The name.
+        column: String,
+    },
+    /// The first line has other cells than the second, and begins with a mark.
+    #[error(
+        "{file}: the first line begins with # and has {expected} columns, the next has {found}: it looks like a comment"
+    )]
+    Comment {
+        /// The file.
+        file: String,
+        /// Columns of the first line.
+        expected: usize,
+        /// Columns of the second.
+        found: usize,
+    },
+    /// Text in an encoding that is not read.
+    #[error("{file}: the text is UTF-16; UTF-8 is read")]
+    Utf16 {
+        /// The file.
+        file: String,
+    },
     /// The selection leaves no column.
     #[error("{file}: the selection leaves no column")]
     NoColumns {
@@ -432,7 +467,7 @@ impl ReadError {
             }
             Self::Empty { .. } => "check that the file was written completely",
             Self::AllSkipped { .. } => "look at that row, or drop the column with --columns -NAME",
-            Self::BadRow { problem, .. } => bad_row_hint(problem),
+            Self::BadRow { problem, .. } => return Some(bad_row_hint(problem)),
             Self::Damaged { .. } => "check that the file is complete, or name its format with --format",
             Self::TooLong { .. } => "look for a quote that is never closed, or name the format with --format",
             Self::ColumnType { .. } => {
@@ -441,6 +476,9 @@ impl ReadError {
             Self::NoSuchColumn { .. } => "use a name from the list or a position counted from 1",
             Self::OtherColumns { .. } => "give rows with the columns of the model, in any order",
             Self::DuplicateColumn { .. } => "rename one of them",
+            Self::ChosenTwice { .. } => "name it once",
+            Self::Comment { .. } => "leave such lines out: grep -v '^#' FILE | anabranch fit -",
+            Self::Utf16 { .. } => "convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW",
             Self::NoColumns { .. } => "keep at least one column in --columns",
             Self::Width { .. } => "choose the columns with --columns",
             Self::ColumnsDiffer { .. } => "choose columns that all files have with --columns",
@@ -465,8 +503,11 @@ impl ReadError {
     }
 }
 
-fn bad_row_hint(problem: &BadCell) -> &'static str {
-    match problem {
+fn bad_row_hint(problem: &BadCell) -> String {
+    let hint = match problem {
+        BadCell::NotANumber { value, .. } if value.starts_with('#') => {
+            "leave comments out: grep -v '^#' FILE | anabranch fit -"
+        }
         BadCell::NotANumber { value, .. } if has_decimal_comma(value) => {
             "numbers are read with a decimal point, not with a comma: write them so, for instance with sed 's/,/./g' in a file \
              whose columns are separated by something else"
@@ -474,9 +515,12 @@ fn bad_row_hint(problem: &BadCell) -> &'static str {
         BadCell::NotANumber { value, .. } if has_thousands(value) => {
             "numbers are read without commas between thousands: write 11,355.44 as 11355.44"
         }
-        BadCell::NotANumber { .. } => {
-            "skip such rows with --on-bad-row skip, drop the column with --columns -NAME, \
-             or read its strings as categories with --family categorical:NAME"
+        BadCell::NotANumber { column, .. } => {
+            let name = column.as_typed();
+            return format!(
+                "leave the column out with --columns -{name}, read its strings as categories with --family \
+                 categorical:{name}, or skip such rows with --on-bad-row skip"
+            );
         }
         BadCell::Missing { .. } => {
             "skip such rows with --on-bad-row skip, or repair the file; mixtures learn from the other values of such rows \
@@ -489,7 +533,8 @@ fn bad_row_hint(problem: &BadCell) -> &'static str {
             "everything else would have faded by then; numbers are seconds, not milliseconds; skip such rows with --on-bad-row skip"
         }
         _ => "skip such rows with --on-bad-row skip, or repair the file",
-    }
+    };
+    hint.to_owned()
 }
 
 /// Whether it would be a number if its comma were a point.

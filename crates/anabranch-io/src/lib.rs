@@ -25,6 +25,7 @@
 
 mod error;
 mod format;
+mod held;
 mod input;
 pub mod journal;
 mod kept;
@@ -46,6 +47,7 @@ pub mod wire;
 pub mod words;
 
 pub use error::{BadCell, ColumnRef, ReadError};
+pub use held::Held;
 pub use kept::{Cells, Keep, KeptColumn, Rows};
 pub use options::{ALL_COLUMNS, Format, Input, Limits, MAX_MEMORY, OnBadRow, OnMissing, ReadOptions};
 pub use schema::{Column, MAX_CATEGORIES, OTHER, Schema};

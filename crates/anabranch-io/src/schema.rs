@@ -37,6 +37,12 @@ impl Schema {
         self.columns.iter().map(|column| column.name.as_str())
     }
 
+    /// What people call the columns, in order: "column 3" where the file has no names.
+    pub fn titles(&self) -> Vec<String> {
+        let title = |name: &str| if self.named { name.to_owned() } else { format!("column {name}") };
+        self.names().map(title).collect()
+    }
+
     /// Position of a column, from 0.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.names().position(|n| n == name)

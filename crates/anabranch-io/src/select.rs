@@ -37,6 +37,11 @@ impl Header {
         Ok(header)
     }
 
+    /// Whether the first line may be a comment.
+    pub(crate) fn begins_with_a_mark(&self) -> bool {
+        self.named && self.names.first().is_some_and(|name| name.starts_with('#'))
+    }
+
     pub(crate) fn width(&self) -> usize {
         self.names.len()
     }
@@ -128,8 +133,7 @@ pub(crate) fn keep(header: &Header, columns: &[String], file: &str) -> Result<Ve
     }
     let mut seen = HashSet::new();
     if let Some(&twice) = kept.iter().find(|ix| !seen.insert(**ix)) {
-        let column = header.names[twice].clone();
-        return Err(ReadError::DuplicateColumn { file: file.to_owned(), column });
+        return Err(ReadError::ChosenTwice { column: header.names[twice].clone() });
     }
     if kept.is_empty() {
         kept = (0..header.width()).collect();
@@ -244,7 +248,7 @@ mod tests {
     fn a_column_that_is_missing_is_named_with_those_there_are() {
         let error = chosen(&header(&["a", "b"]), &["z"]).unwrap_err();
         assert_eq!(error, "f: no column \"z\"; the columns are a, b");
-        assert_eq!(chosen(&header(&["a"]), &["a", "1"]).unwrap_err(), "f: two columns are called \"a\"");
+        assert_eq!(chosen(&header(&["a"]), &["a", "1"]).unwrap_err(), "column \"a\" is chosen twice");
         assert_eq!(chosen(&header(&["a"]), &["-a"]).unwrap_err(), "f: the selection leaves no column");
     }
 

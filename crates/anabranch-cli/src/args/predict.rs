@@ -137,6 +137,18 @@ pub struct ImputeArgs {
 }
 
 impl PredictArgs {
+    /// Refuses `--proba 2`, whose number would be the name of an input.
+    pub fn refuse_a_number_behind_proba(&self) -> Result<(), Failure> {
+        let is_number =
+            |input: &&String| input.parse::<Top>().is_ok() && !std::path::Path::new(input).exists();
+        match self.inputs.iter().find(is_number).filter(|_| self.proba == Some(Top::DEFAULT)) {
+            Some(number) => Err(Failure::input(format!("{number}: no such file")).with_hint(format!(
+                "how many components --proba tells is written behind `=`: --proba={number}"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// Refuses what only mixtures of rows answer.
     pub fn refuse_what_goes_with_mixtures(&self) -> Result<(), Failure> {
         let flags = [

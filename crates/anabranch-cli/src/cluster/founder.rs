@@ -316,7 +316,7 @@ impl Founder<Topics> for FirstTopics {
 
 fn words(failure: Failure) -> String {
     match failure {
-        Failure::Input { message, .. } | Failure::Internal { message } => message,
+        Failure::Input { message, .. } | Failure::Internal { message } | Failure::Stopped(message) => message,
         Failure::BrokenPipe => "broken pipe".into(),
         Failure::Several(failures) => failures.into_iter().map(words).collect::<Vec<_>>().join("; "),
     }

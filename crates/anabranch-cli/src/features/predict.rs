@@ -8,7 +8,9 @@ use anabranch_io::ReadOptions;
 use super::FeatureModel;
 use crate::args::PredictArgs;
 use crate::failure::Failure;
+use crate::predict::unless_stopped;
 use crate::reading::{ROWS_AT_ONCE, open_inputs, options};
+use crate::stop;
 
 /// A row has a feature that is more probable than not.
 const HAS: f64 = 0.5;
@@ -32,7 +34,12 @@ pub fn predict(args: &PredictArgs) -> Result<(), Failure> {
             if args.score { "log_density_bound,reconstruction_error".to_owned() } else { names.join(",") };
         writeln!(out, "{header}")?;
     }
+    let mut seen = 0;
     while let Some(batch) = source.next_batch(ROWS_AT_ONCE)? {
+        if stop::asked() {
+            break;
+        }
+        seen += batch.n_rows() as u64;
         for row in batch.rows() {
             let found = predictor.look(row);
             match args.json {
@@ -42,7 +49,7 @@ pub fn predict(args: &PredictArgs) -> Result<(), Failure> {
         }
     }
     out.flush()?;
-    Ok(())
+    unless_stopped(None, seen)
 }
 
 fn error(found: &RowFeatures, row: &[f64]) -> f64 {

@@ -141,7 +141,7 @@ impl FamilySpec {
         }?;
         match prior.resolution.as_deref() {
             None | Some(AUTO) => Ok(family),
-            Some(text) => with_resolution(family, text),
+            Some(text) => with_resolution(family, text, first),
         }
     }
 
@@ -177,13 +177,19 @@ impl FamilySpec {
 }
 
 /// Values that stand for intervals of the given widths, where they are real numbers.
-fn with_resolution(family: AnyFamily, text: &str) -> Result<AnyFamily, Failure> {
+fn with_resolution(family: AnyFamily, text: &str, first: &Batch) -> Result<AnyFamily, Failure> {
     let named = |error: Failure| error.naming("--resolution");
     let mut widths = parse_vector(text, family.dimensions()).map_err(|error| named(Failure::from(error)))?;
     if text.trim().parse::<f64>().is_ok() {
-        // One number is for all columns that have a resolution.
+        // One number is for all columns that have a resolution. A constant keeps the interval without which its density would
+        // grow with every row, and drown what tells clusters apart.
+        let is_constant = |column: usize| first.rows().all(|row| row[column] == first.row(0)[column]);
         for (column, width) in widths.iter_mut().enumerate() {
-            *width = family.resolution(column).map_or(0.0, |_| *width);
+            *width = match family.resolution(column) {
+                None => 0.0,
+                Some(own) if is_constant(column) => own.max(*width),
+                Some(_) => *width,
+            };
         }
     }
     family.with_resolution(&widths).map_err(|error| named(Failure::from(error)))

@@ -12,6 +12,8 @@ mod summary;
 mod trace;
 mod watch;
 
+use std::io::Read;
+
 use anabranch::batch::Batch;
 use anabranch::clusters::{Clusters, Tree};
 use anabranch::posterior::{HalfLife, Predictor};
@@ -47,6 +49,33 @@ use crate::topics;
 
 /// Runs the command.
 pub fn command(args: &FitArgs) -> Result<(), Failure> {
+    fit(args).map_err(|failure| match failure {
+        Failure::Input { message, hint } if args.inputs.iter().any(|input| is_prose(input)) => {
+            let rest = hint.map_or_else(String::new, |hint| format!("; otherwise: {hint}"));
+            Failure::input(message)
+                .with_hint(format!("if these are documents, one a line, fit topics: --model hdp{rest}"))
+        }
+        other => other,
+    })
+}
+
+/// Words of a text that are looked at.
+const WORDS_SEEN: usize = 200;
+
+/// Whether a file of text holds words rather than numbers.
+fn is_prose(input: &str) -> bool {
+    if !input.to_ascii_lowercase().ends_with(".txt") {
+        return false;
+    }
+    let mut head = Vec::new();
+    let read = std::fs::File::open(input).and_then(|file| file.take(1 << 13).read_to_end(&mut head));
+    let text = String::from_utf8_lossy(&head);
+    let words: Vec<&str> = text.split_whitespace().take(WORDS_SEEN).collect();
+    let numbers = words.iter().filter(|word| word.contains(|c: char| c.is_ascii_digit())).count();
+    read.is_ok() && words.len() > 10 && 5 * numbers < words.len()
+}
+
+fn fit(args: &FitArgs) -> Result<(), Failure> {
     stop::listen();
     #[cfg(not(feature = "cluster"))]
     if args.cluster.is_some() {

@@ -1,6 +1,8 @@
 //! Progress on standard error: a bar on a terminal, plain lines otherwise, nothing when quiet.
 
 use std::io::IsTerminal;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anabranch::engine::Polishing;
@@ -11,10 +13,27 @@ use crate::picture::grouped;
 /// Time between plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
+/// Time between looks at a bar.
+const TICK: Duration = Duration::from_millis(500);
+
 /// Shows how far a run is.
 pub struct Progress {
     display: Display,
     started: Instant,
+}
+
+/// The first minibatch is being learned.
+pub struct Waiting {
+    over: Option<Sender<()>>,
+    teller: Option<JoinHandle<()>>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.over.take();
+        // One that has panicked has nothing more to tell.
+        let _ = self.teller.take().map(JoinHandle::join);
+    }
 }
 
 enum Display {
@@ -55,6 +74,44 @@ impl Progress {
             }
             _ => {}
         }
+    }
+
+    /// Shows that the first minibatch is being learned, and for how long, until what it returns is dropped; with advice for
+    /// whoever finds that long.
+    pub fn first_minibatch(&self, rows: usize, advice: Option<String>) -> Waiting {
+        let bar = match &self.display {
+            Display::Bar(bar) => Some(bar.clone()),
+            Display::Lines { .. } => None,
+            Display::Nothing => return Waiting { over: None, teller: None },
+        };
+        let (over, wait) = channel::<()>();
+        let started = Instant::now();
+        let teller = std::thread::spawn(move || {
+            let (mut next, mut advice) = (LINE_EVERY, advice);
+            let every = if bar.is_some() { TICK } else { LINE_EVERY };
+            while wait.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                let seconds = started.elapsed();
+                let message =
+                    format!("learning the first {} rows: {} s", grouped(rows as f64), seconds.as_secs());
+                let advice = if seconds >= LINE_EVERY { advice.take() } else { None };
+                match &bar {
+                    Some(bar) => {
+                        bar.set_message(message);
+                        bar.tick();
+                        advice.iter().for_each(|advice| bar.suspend(|| eprintln!("{advice}")));
+                    }
+                    None => {
+                        if seconds >= next {
+                            // Ever more rarely: a log is read afterwards.
+                            next *= 2;
+                            eprintln!("{message}");
+                        }
+                        advice.iter().for_each(|advice| eprintln!("{advice}"));
+                    }
+                }
+            }
+        });
+        Waiting { over: Some(over), teller: Some(teller) }
     }
 
     /// A round of learning from the first rows again.

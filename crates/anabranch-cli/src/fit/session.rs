@@ -7,12 +7,12 @@ use std::time::Instant;
 use anabranch::batch::Batch;
 use anabranch::central::{Central, Entry, Fold, Memory, Section};
 use anabranch::engine::{self, BOOTSTRAP_ROWS, Config, Flow};
-use anabranch::family::AnyFamily;
+use anabranch::family::{AnyFamily, Family};
 use anabranch::infer::{self, PriorChoice, Settings};
 use anabranch::posterior::{HalfLife, Posterior, Predictor};
 use anabranch::process::{AnyProcess, Parameter};
 use anabranch_io::model::{Model, Provenance};
-use anabranch_io::{InputRead, Reading, Schema, Source};
+use anabranch_io::{Held, InputRead, Reading, Schema, Source};
 
 use super::begun::Begun;
 use super::checkpoint::Checkpoints;
@@ -102,12 +102,14 @@ pub struct Finished {
     pub first_minibatch_seconds: f64,
     /// What the lock around the central posterior cost.
     pub section: Section,
+    /// The bound on the number of components, where it was reached.
+    pub bound: Option<usize>,
     /// Rows of each in the data that are equal, about.
     pub copies: f64,
     /// Missing values of the rows.
     pub missing_cells: u64,
-    /// Columns without a value in any row.
-    pub empty_columns: Vec<usize>,
+    /// Columns that count the rows.
+    pub counting_columns: Vec<usize>,
     /// The (thinned) trace.
     pub trace: Trace,
     /// Mean log predictive density of the held-out rows.
@@ -166,6 +168,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         cut: Default::default(),
         between: None,
         prior_given: setup.prior == PriorChoice::Given,
+        held: Vec::new(),
         learned_from: Vec::new(),
     };
     let (mut start, mut rows_before, mut skipped_before) = (0, 0, 0);
@@ -261,6 +264,8 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
             }
         }
     };
+    let waiting = (bootstrap > 0 && central.snapshot().version() == 0)
+        .then(|| progress.first_minibatch(stream.rows_ahead(), many_columns(central.snapshot().family())));
     let mut events = Events::create(setup.events, provenance.cut)?;
     let central = if events.wanted() { central.watching() } else { central };
     events.start(watch.seconds(), &central.snapshot());
@@ -272,9 +277,12 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         .writing(setup.out_every.zip(output.out.clone()));
     let mut first_minibatch_seconds = 0.0;
     let mut stream_saved = Ok(());
+    // A further pass may be stopped before it has seen all rows.
+    let mut of_first_pass = None;
     let (ran, fold) = match &setup.method {
         Method::Sda => {
             let mut ran = first_minibatch(&central, &mut stream, &config, bootstrap, &mut observer);
+            drop(waiting);
             first_minibatch_seconds = watch.seconds();
             if matches!(ran, Ok(Flow::Continue)) {
                 ran = engine::run(&central, &mut stream, &config, &mut observer).map(|()| Flow::Continue);
@@ -304,6 +312,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
                 central.append(&Entry::Pass).expect("a pass can always begin");
                 let (source, filter) = (further.reopen)(stream.schema())?;
                 let sample = stream.take_sample();
+                of_first_pass.get_or_insert_with(|| stream.held().to_vec());
                 stream = Minibatches::new(source, filter, args.batch_size as usize, sample);
                 stream.check_against(central.snapshot().family().clone());
                 observer = observer.following(stream.log());
@@ -313,6 +322,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
             (ran, central.checkpoint())
         }
         Method::Rival(rival) => {
+            drop(waiting);
             observer = observer.counting(Counting::Names);
             match rival.fit(&central, &mut stream, &config, bootstrap, &mut observer) {
                 Ok(fold) => (Ok(()), fold),
@@ -324,7 +334,14 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     let Watched { mut trace, mut provenance, checkpoints, stopped, moments, mut events } = observer.finish();
     provenance.skipped_rows = skipped_before + skipped;
     provenance.schema = stream.schema().clone();
-    provenance.between = central.between();
+    let held = of_first_pass.unwrap_or_else(|| stream.held().to_vec());
+    provenance.held = match rows_before {
+        0 => Held::kept(held),
+        _ => Held::joined(&provenance.held, &held),
+    };
+    let bound = setup.max_components.filter(|most| fold.posterior().components().len() >= *most);
+    // Where the bound decides, what the data tell of their number is not what was asked for.
+    provenance.between = central.between().filter(|_| bound.is_none());
     let mut model = finalised(Model { provenance, fold });
     let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
     // What was learned is kept also when the input turned out bad halfway, and what can be written is written.
@@ -367,9 +384,10 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         minibatches,
         first_minibatch_seconds,
         section: central.section(),
+        bound,
         copies,
         missing_cells,
-        empty_columns: stream.empty_columns(),
+        counting_columns: stream.counting_columns(),
         trace,
         test_log_likelihood,
         sample,
@@ -416,6 +434,18 @@ fn early_model(
     let Ok(_) = engine::bootstrap(&central, &mut std::iter::once(rows.clone()).enumerate(), &config, &mut ());
     engine::finish(&central, &config);
     finalised(Model { fold: central.checkpoint(), provenance })
+}
+
+/// Columns from which full covariances take long.
+const MANY_COLUMNS: usize = 100;
+
+/// What is said to whoever waits for full covariances of many columns.
+fn many_columns(family: &AnyFamily) -> Option<String> {
+    let full = matches!(family, AnyFamily::Gaussian(_)) && family.dimensions() >= MANY_COLUMNS;
+    full.then(|| {
+        let columns = family.dimensions();
+        format!("covariances of {columns} columns take their time: --family diagonal leaves them out")
+    })
 }
 
 /// The first minibatch alone, where there is one to come.
@@ -556,4 +586,21 @@ fn check_same_run(stored: &Provenance, now: &Provenance) -> Result<(), Failure> 
         return differs("columns", names(stored), names(now));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch::family::{Diagonal, Gaussian};
+
+    use super::*;
+
+    #[test]
+    fn whoever_waits_for_wide_covariances_is_told_what_is_faster() {
+        let rows = |columns: usize| Batch::new(columns, vec![1.0; 3 * columns]).unwrap();
+        let full = |columns| AnyFamily::Gaussian(Gaussian::from_rows(&rows(columns)).unwrap());
+        assert!(many_columns(&full(MANY_COLUMNS)).is_some_and(|advice| advice.contains("--family diagonal")));
+        assert_eq!(many_columns(&full(3)), None);
+        let diagonal = Diagonal::from_rows(&rows(MANY_COLUMNS)).unwrap();
+        assert_eq!(many_columns(&AnyFamily::Diagonal(diagonal)), None);
+    }
 }

@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::path::Path;
 
-use anabranch::clusters::{Clusters, RowClusters, Tree, differences};
+use anabranch::clusters::{Cluster, Clusters, Difference, RowClusters, Tree};
 use anabranch::diagnose::Worst;
-use anabranch::family::Family;
+use anabranch::family::{Family, Summary, bulk};
 use anabranch::posterior::{Ask, Predictor};
 
 use anabranch_io::Column;
@@ -14,56 +14,78 @@ use anabranch_io::model::Provenance;
 use super::outcome::Outcome;
 use super::session::Finished;
 use crate::args::OutputArgs;
+use crate::columns::Columns;
 use crate::doubts::{Doubts, diagnose};
 use crate::failure::Failure;
 use crate::picture::{counted, grouped, significant};
-use crate::printing::{Effort, dependence, print_json, print_places, repetition, rounding, uncertainty};
+use crate::printing::{
+    Effort, constants, dependence, print_json, print_places, repetition, rounding, uncertainty, without_rows,
+};
 use crate::report::{
-    BadRow, ClusterRow, ComponentRow, Covariance, EllipseData, Projection, ReportData, ReportFiles,
+    BadRow, ClusterRow, ComponentRow, Covariance, EllipseData, FAR_OUT, Projection, ReportData, ReportFiles,
     ScatterData, TreeData, write,
 };
 
 /// What was made of the data that a reader should know: one line each.
 pub fn said_of_data(finished: &Finished) -> Vec<String> {
-    let names: Vec<String> = finished.model.provenance.schema.names().map(str::to_owned).collect();
+    let columns = Columns::of(&finished.model);
+    let family = finished.posterior().family();
     let lines = [
-        uncertainty(finished.model.provenance.between),
-        rounding(finished.posterior().family(), &names),
-        dependence(finished.posterior().family(), &names),
+        match finished.bound {
+            Some(most) => Some(bounded(most)),
+            None => uncertainty(finished.model.provenance.between),
+        },
+        rounding(family, &columns),
+        constants(&columns),
+        dependence(family, &columns),
         repetition(finished.copies),
-        emptiness(&finished.empty_columns, &names),
-        too_many_categories(&finished.model.provenance),
+        emptiness(&columns),
+        too_many_categories(&finished.model.provenance, &columns),
+        row_number(finished, &columns),
     ];
     lines.into_iter().flatten().collect()
 }
 
+/// That more components may be in the data than were allowed.
+fn bounded(most: usize) -> String {
+    format!("as many components as --max-components {most} allows: the data may have more")
+}
+
 /// Columns of which nothing was learned.
-fn emptiness(empty: &[usize], names: &[String]) -> Option<String> {
-    let named: Vec<String> =
-        empty.iter().filter_map(|ix| names.get(*ix)).map(|name| format!("{name:?}")).collect();
+fn emptiness(columns: &Columns) -> Option<String> {
+    let named: Vec<String> = columns.empty().map(|column| columns.called(column)).collect();
     match &named[..] {
         [] => None,
-        [one] => Some(format!("column {one} has no value in any row: nothing is known of it")),
-        several => {
-            Some(format!("columns {} have no value in any row: nothing is known of them", several.join(", ")))
-        }
+        [one] => Some(format!("{one} has no value in any row: nothing is known of it")),
+        several => Some(format!("{} have no value in any row: nothing is known of them", several.join(", "))),
     }
 }
 
-/// Columns of which nearly every row has a category of its own: numbers or names that were taken for categories.
-fn too_many_categories(provenance: &Provenance) -> Option<String> {
-    let too_many = |column: &&Column| {
-        column
-            .categories
-            .as_ref()
-            .is_some_and(|categories| 2 * categories.len() as u64 > provenance.observations)
-    };
-    let column = provenance.schema.columns.iter().find(too_many).filter(|_| provenance.observations >= 20)?;
-    let n = column.categories.as_ref().map_or(0, Vec::len);
+/// Rows from which a column that counts them is spoken of.
+const MANY_ROWS: u64 = 20;
+
+/// A column that grows by one with every row.
+fn row_number(finished: &Finished, columns: &Columns) -> Option<String> {
+    let provenance = &finished.model.provenance;
+    let column = finished.counting_columns.first().filter(|_| provenance.observations >= MANY_ROWS)?;
     Some(format!(
-        "column {:?} has {} labels in {}: no two rows have much in common there (numbers suit --family gaussian; --columns -{} leaves it out)",
-        column.name,
-        grouped(n as f64),
+        "{} grows by one with every row: it looks like a row number (--columns -{} leaves it out)",
+        columns.called(*column),
+        provenance.schema.columns[*column].name
+    ))
+}
+
+/// Columns of which nearly every row has a category of its own: numbers or names that were taken for categories.
+fn too_many_categories(provenance: &Provenance, columns: &Columns) -> Option<String> {
+    let labels = |column: &Column| column.categories.as_ref().map_or(0, Vec::len);
+    let mut all = provenance.schema.columns.iter().enumerate();
+    let (place, column) = all
+        .find(|(_, column)| 2 * labels(column) as u64 > provenance.observations)
+        .filter(|_| provenance.observations >= MANY_ROWS)?;
+    Some(format!(
+        "{} has {} labels in {}: no two rows have much in common there (numbers suit --family gaussian; --columns -{} leaves it out)",
+        columns.called(place),
+        grouped(labels(column) as f64),
         counted(provenance.observations, "row"),
         column.name,
     ))
@@ -77,12 +99,12 @@ pub fn print_outcome(outcome: &Outcome, said: &[String], output: &OutputArgs) ->
     }
     writeln!(
         out,
-        "{} × {} → {} in {} ({} with at least one row), {} family",
+        "{} × {} → {} in {}{}, {} family",
         counted(outcome.observations, "row"),
         counted(outcome.dimensions as u64, "column"),
         counted(outcome.components as u64, "component"),
         counted(outcome.clusters as u64, "cluster"),
-        grouped(outcome.effective_components as f64),
+        without_rows(outcome.components, outcome.effective_components),
         outcome.family
     )?;
     Effort {
@@ -152,29 +174,30 @@ pub fn write_report(
     let total = posterior.mass().max(f64::MIN_POSITIVE);
     let mut components: Vec<_> = posterior.components().iter().collect();
     components.sort_by(|a, b| b.expected_count().total_cmp(&a.expected_count()));
-    let names: Vec<String> = finished.model.provenance.schema.names().map(str::to_owned).collect();
-    let (points, ellipses) = plane(finished, clusters, &names);
+    let columns = Columns::of(&finished.model);
+    let (points, ellipses) = plane(finished, clusters, columns.names());
     let table = components
         .iter()
         .map(|component| {
-            let summary = posterior.family().summary(&component.evidence().stats);
+            let summary = columns.settled(posterior.family().summary(&component.evidence().stats));
             ComponentRow {
                 id: component.id().0,
+                cluster: clusters.of(component.id()).map(|id| id.0),
                 count: component.expected_count(),
                 weight: component.expected_count() / total,
-                mean: summary.mean,
-                spread: summary.spread,
+                cells: (0..summary.mean.len()).map(|column| columns.cell(&summary, column)).collect(),
+                order: order_of(&summary, &columns),
             }
         })
         .collect();
     let data = ReportData {
         title: title.to_owned(),
         subtitle: format!(
-            "{} process mixture, {} family, {} rows of {} columns, anabranch {}.",
+            "{} process mixture, {} family, {} of {}, anabranch {}.",
             if outcome.model == "py" { "Pitman–Yor" } else { "Dirichlet" },
             outcome.family,
-            grouped(outcome.observations as f64),
-            outcome.dimensions,
+            counted(outcome.observations, "row"),
+            counted(outcome.dimensions as u64, "column"),
             outcome.version
         ),
         facts: facts(outcome),
@@ -184,9 +207,9 @@ pub fn write_report(
         trace: finished.trace.rows().to_vec(),
         reference_log_likelihood: reference,
         component_table: table,
-        clusters: cluster_rows(finished, clusters),
+        clusters: cluster_rows(finished, clusters, &columns),
         tree: Some(TreeData::new(tree, clusters)),
-        column_names: names,
+        column_names: columns.names().to_vec(),
         doubts: Some(Doubts::from(&diagnose(posterior))),
         worst_rows: worst_rows(finished),
         warnings: warnings(outcome).into_iter().chain(said_of_data(finished)).collect(),
@@ -197,12 +220,19 @@ pub fn write_report(
 /// Columns that the report names for each cluster.
 const DIFFERENCES: usize = 5;
 
-fn cluster_rows(finished: &Finished, clusters: &Clusters) -> Vec<ClusterRow> {
+/// What a column of the table is sorted by: means, where they are those of numbers.
+fn order_of(summary: &Summary, columns: &Columns) -> Vec<Option<f64>> {
+    let mean = |(column, mean): (usize, &f64)| columns.category(column, 0).is_none().then_some(*mean);
+    summary.mean.iter().enumerate().map(mean).collect()
+}
+
+fn cluster_rows(finished: &Finished, clusters: &Clusters, columns: &Columns) -> Vec<ClusterRow> {
     let posterior = finished.posterior();
     let total = posterior.mass().max(f64::MIN_POSITIVE);
-    let all = differences(posterior, clusters);
-    let row = |(cluster, mut columns): (&anabranch::clusters::Cluster, Vec<_>)| {
-        columns.truncate(DIFFERENCES);
+    let all = columns.differences(posterior, clusters);
+    let told = |difference: &Difference| (columns.difference(difference), difference.deviations);
+    let row = |(cluster, differ): (&Cluster, Vec<Difference>)| {
+        let differ = differ.iter().filter(|difference| difference.deviations != 0.0);
         ClusterRow {
             name: cluster.name.0,
             rows: cluster.rows,
@@ -210,7 +240,7 @@ fn cluster_rows(finished: &Finished, clusters: &Clusters) -> Vec<ClusterRow> {
             components: cluster.components.len(),
             valley: cluster.valley,
             noise: cluster.noise,
-            differences: columns,
+            differences: differ.take(DIFFERENCES).map(told).collect(),
         }
     };
     clusters.clusters().iter().zip(all).map(row).collect()
@@ -269,6 +299,16 @@ fn worst_rows(finished: &Finished) -> Vec<BadRow> {
     worst.into_sorted().iter().map(|bad| bad_row(bad.row as usize, bad.ln_density)).collect()
 }
 
+/// Rows without those that are far out in some column, which would be all that a direction shows.
+fn usual_rows(dimensions: usize, rows: &[f64]) -> Vec<f64> {
+    let column = |column: usize| bulk(rows.chunks_exact(dimensions).map(move |row| row[column]), FAR_OUT);
+    let ranges: Vec<_> = (0..dimensions).map(column).collect();
+    let is_usual = |row: &&[f64]| row.iter().zip(&ranges).all(|(value, range)| range.contains(value));
+    let usual: Vec<f64> = rows.chunks_exact(dimensions).filter(is_usual).flatten().copied().collect();
+    // In many columns nearly every row is far out somewhere.
+    if 2 * usual.len() >= rows.len() { usual } else { rows.to_vec() }
+}
+
 /// The sampled rows and the components in the plane of the two leading directions.
 fn plane(
     finished: &Finished,
@@ -286,7 +326,9 @@ fn plane(
         let known = row.to_vec();
         predictor.impute(&known, row, &mut deviation);
     }
-    let Some(projection) = Projection::fit(dimensions, &rows) else { return (None, Vec::new()) };
+    let Some(projection) = Projection::fit(dimensions, &usual_rows(dimensions, &rows)) else {
+        return (None, Vec::new());
+    };
     let [x_label, y_label] = projection.labels(names);
     let mut points = ScatterData { x_label, y_label, ..ScatterData::default() };
     let of_rows = RowClusters::new(posterior, clusters.clone());

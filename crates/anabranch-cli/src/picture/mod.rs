@@ -27,6 +27,7 @@ pub use axis::{Axis, Scaling, Ticks};
 pub use figure::{Figure, LegendEntry, LegendMark, Panel};
 pub use histogram::histogram;
 pub use layer::{Bar, Direction, Dots, Layer, Path, Stroke};
+pub(crate) use number::short_number;
 pub use number::{compact, counted, grouped, significant};
 pub use palette::{Colour, component_colour};
 #[cfg(feature = "png")]

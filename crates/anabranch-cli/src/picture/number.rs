@@ -32,6 +32,12 @@ pub fn counted(n: u64, noun: &str) -> String {
     format!("{} {noun}{ending}", grouped(n as f64))
 }
 
+/// A number that is read back as it is, without hundreds of zeros.
+pub(crate) fn short_number(value: f64) -> String {
+    let plain = value == 0.0 || (1e-7..1e16).contains(&value.abs());
+    if plain || !value.is_finite() { value.to_string() } else { format!("{value:e}") }
+}
+
 /// A short number with at most three significant digits and an SI suffix: `1.25M`, `640`, `0.012`.
 pub fn compact(value: f64) -> String {
     if value.is_finite() && value.abs() >= SUFFIX_FROM && value.abs() < 1e15 {

@@ -12,18 +12,20 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::pipeline::{self, Order, in_order};
-use super::{Edge, ROWS_AT_ONCE, cores, table};
+use super::{Edge, ROWS_AT_ONCE, cores, table, unless_stopped};
 use crate::args::ImputeArgs;
+use crate::columns::Columns;
 use crate::failure::Failure;
 use crate::fit::Progress;
 use crate::fit::check_apart;
 use crate::picture::counted;
 use crate::reading::{input_name, open_inputs, options_with_missing};
-use crate::{features, topics};
+use crate::{features, stop, topics};
 
 /// Runs the command: every column of the input in its order, those of the model without a missing value.
 pub fn command(args: &ImputeArgs) -> Result<(), Failure> {
     check_apart(&[("--out", args.out.as_deref())], &args.inputs)?;
+    stop::listen();
     if model_name(&args.model).is_ok_and(|name| [features::NAME, topics::NAME].contains(&name.as_str())) {
         return Err(Failure::input("impute goes with mixtures"));
     }
@@ -41,8 +43,16 @@ pub fn command(args: &ImputeArgs) -> Result<(), Failure> {
         Some(path) => Style::of_path(path)?,
         None => Style::CSV,
     };
-    let filler =
-        Filler::new(args, &predictor, posterior.family(), &model.provenance.schema, source.kept_columns());
+    let columns = Columns::of(&model);
+    let empty: Vec<usize> = columns.empty().collect();
+    if !empty.is_empty() {
+        let named: Vec<String> = empty.iter().map(|column| columns.called(*column)).collect();
+        eprintln!(
+            "{}: no row that the model has learned from had a value there; what is missing stays missing",
+            named.join(", ")
+        );
+    }
+    let filler = Filler::new(args, &predictor, &model, &empty, source.kept_columns());
     let path = args.out.as_ref().map_or_else(String::new, |path| path.display().to_string());
     let layout = Layout::new(filler.fields(), style, &path)?;
     let mut output = match &args.out {
@@ -61,7 +71,8 @@ pub fn command(args: &ImputeArgs) -> Result<(), Failure> {
     let (mut seen, mut filled) = (0, 0);
     let work = |first: u64, rows: Rows| {
         let rows = edge.check(first, rows)?;
-        let missing = rows.batch.missing_cells() as u64;
+        let unknown = |row: &[f64]| empty.iter().filter(|column| row[**column].is_nan()).count() as u64;
+        let missing = rows.batch.missing_cells() as u64 - rows.batch.rows().map(unknown).sum::<u64>();
         Ok((rows.len() as u64, missing, layout.encode(filler.block(first, rows))))
     };
     in_order(source, ROWS_AT_ONCE, threads, work, |(rows, missing, piece), order| {
@@ -75,6 +86,7 @@ pub fn command(args: &ImputeArgs) -> Result<(), Failure> {
         Ok(())
     })?;
     progress.finish();
+    unless_stopped(args.out.as_deref(), seen)?;
     output.finish()?;
     if !args.quiet {
         eprintln!("{} filled", counted(filled, "missing value"));
@@ -91,6 +103,8 @@ struct Filler<'a> {
     predictor: &'a Predictor,
     family: &'a AnyFamily,
     schema: &'a Schema,
+    /// Columns of the model of which nothing is known.
+    empty: &'a [usize],
     /// Columns of the input, and which of the model's columns each is.
     columns: Vec<(KeptColumn, Option<usize>)>,
     /// The seed of draws, where values are drawn.
@@ -102,16 +116,18 @@ impl<'a> Filler<'a> {
     fn new(
         args: &ImputeArgs,
         predictor: &'a Predictor,
-        family: &'a AnyFamily,
-        schema: &'a Schema,
+        model: &'a Model,
+        empty: &'a [usize],
         kept: &[KeptColumn],
     ) -> Self {
+        let (family, schema) = (model.fold.posterior().family(), &model.provenance.schema);
         let column = |kept: &KeptColumn| (kept.clone(), schema.names().position(|name| name == kept.name));
         let columns = kept.iter().map(column).collect();
         Self {
             predictor,
             family,
             schema,
+            empty,
             columns,
             draw: args.draw.then_some(args.seed),
             deviations: args.std,
@@ -157,7 +173,7 @@ impl<'a> Filler<'a> {
                 }
                 None => self.predictor.impute(row, &mut filled, &mut deviation),
             }
-            for column in 0..d {
+            for column in (0..d).filter(|column| !(row[*column].is_nan() && self.empty.contains(column))) {
                 values[place * d + column] = Some(filled[column]);
                 spreads[place * d + column] = Some(deviation[column]);
             }

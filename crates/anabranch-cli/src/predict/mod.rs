@@ -7,6 +7,7 @@ mod table;
 mod worst;
 
 use std::io::{BufWriter, IsTerminal};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anabranch::batch::Batch;
@@ -23,6 +24,7 @@ use crate::fit::Progress;
 use crate::fit::check_apart;
 use crate::picture::counted;
 use crate::reading::{open_inputs, options_with_missing, out_of_domain};
+use crate::stop;
 use crate::topics;
 use pipeline::{Order, in_order};
 use table::Question;
@@ -33,7 +35,9 @@ const ROWS_AT_ONCE: usize = 2048;
 
 /// Runs the command. Every row of the input has one row in the output, in order; a bad one has no answer and is counted.
 pub fn command(args: &PredictArgs) -> Result<(), Failure> {
+    args.refuse_a_number_behind_proba()?;
     check_apart(&[("--out", args.out.as_deref())], &args.inputs)?;
+    stop::listen();
     match model_name(&args.model).as_deref() {
         Ok(topics::NAME) => return topics::predict(args),
         Ok(features::NAME) => return features::predict(args),
@@ -102,12 +106,22 @@ pub fn command(args: &PredictArgs) -> Result<(), Failure> {
         }
     }
     progress.finish();
+    unless_stopped(args.out.as_deref(), seen)?;
     output.finish()?;
     let skipped = edge.skipped.into_inner();
     if skipped > 0 {
         eprintln!("{} skipped", counted(skipped, "bad row"));
     }
     Ok(())
+}
+
+/// Ends a command that somebody has asked to stop: whole rows were printed, and a file is as it was.
+pub(crate) fn unless_stopped(out: Option<&Path>, rows: u64) -> Result<(), Failure> {
+    match (stop::asked(), out) {
+        (false, _) => Ok(()),
+        (true, None) => Err(Failure::Stopped(format!("stopped after {}", counted(rows, "row")))),
+        (true, Some(path)) => Err(Failure::Stopped(format!("stopped: {} is as it was", path.display()))),
+    }
 }
 
 /// The columns that are passed through.

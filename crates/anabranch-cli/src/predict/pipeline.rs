@@ -62,6 +62,7 @@ pub fn in_order<T: Send>(
             for worker in workers.iter().cycle() {
                 let task = match source.next_rows(rows_at_once) {
                     Ok(None) => return,
+                    Ok(Some(_)) if stop::asked() => return,
                     Ok(Some(rows)) => Ok((first, rows)),
                     Err(error) => Err(error.into()),
                 };

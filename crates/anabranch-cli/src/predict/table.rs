@@ -8,6 +8,7 @@ use anabranch_io::{Format, KeptColumn, Rows};
 
 use crate::args::{PredictArgs, Top};
 use crate::failure::Failure;
+use crate::picture::counted;
 
 /// What is asked of every row.
 pub struct Question {
@@ -69,7 +70,12 @@ impl Question {
         if (args.tail || flag_below.is_some()) && usual.is_empty() {
             let flag = if args.tail { "--tail" } else { "--flag-below" };
             return Err(Failure::input(format!("{flag}: the model does not know how unlikely ordinary rows are"))
-                .with_hint("it learns that from rows after the first minibatch: fit it with more rows, or with a smaller --bootstrap; or use --score"));
+                .with_hint(format!(
+                    "it learns that from rows after the first minibatch, and all {} were in that one: fit it again with \
+                     --bootstrap {}, or use --score",
+                    counted(model.provenance.observations, "row"),
+                    (model.provenance.observations / 2).max(1)
+                )));
         }
         let smallest = usual.smallest_share();
         if let Some(share) = flag_below.filter(|share| *share <= smallest) {

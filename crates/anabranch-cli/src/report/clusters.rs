@@ -1,11 +1,13 @@
 //! The picture of the clusters: points by colour under ellipses, or a histogram for one column.
 
-use super::{EllipseData, ReportData, ScatterData, WIDTH};
+use super::{EllipseData, FAR_OUT, ReportData, ScatterData, WIDTH};
 use crate::picture::{
     Axis, Colour, Direction, Dots, Figure, Layer, LegendEntry, LegendMark, Panel, Path, Stroke,
     component_colour, counted, grouped, histogram,
 };
+use anabranch::family::bulk;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 /// More points only darken the picture and swell the file.
 const MOST_POINTS: usize = 5_000;
@@ -16,6 +18,8 @@ const COVERAGE: f64 = 1.5;
 /// How many of the largest components carry their id.
 const LABELLED: usize = 12;
 const HEIGHT: f64 = 470.0;
+/// Room around the rows where some are outside, as a share of their range.
+const MARGIN: f64 = 0.04;
 
 /// The clusters in the plane, or along the line.
 pub(super) fn figure(data: &ReportData) -> Figure {
@@ -107,9 +111,13 @@ fn plane(
     n_clusters: usize,
 ) -> Figure {
     let shown = sample(points);
+    let (x, y) = (usual(shown.iter().map(|row| row.0)), usual(shown.iter().map(|row| row.1)));
+    let is_inside = |row: &(f64, f64, Option<u64>)| x.range.contains(&row.0) && y.range.contains(&row.1);
+    let inside: Vec<_> = shown.iter().copied().filter(is_inside).collect();
+    let outside = shown.len() - inside.len();
     let n_components = ellipses.len();
     let clusters = of_clusters(ellipses);
-    let few = apart(&shown, largest);
+    let few = apart(&inside, largest);
     let (largest, outlined) = match few.len() < n_components && (2..=few.len()).contains(&clusters.len()) {
         true => (clusters.iter().collect(), Outlined::Clusters),
         false => (few.to_vec(), Outlined::Components),
@@ -142,12 +150,41 @@ fn plane(
         legend: plane_legend(&shown, outlined),
         panels: vec![Panel {
             height: HEIGHT,
-            x: Axis::linear(or(&points.x_label, "first coordinate")),
-            y: Axis::linear(or(&points.y_label, "second coordinate")),
+            x: within(Axis::linear(or(&points.x_label, "first coordinate")), &x),
+            y: within(Axis::linear(or(&points.y_label, "second coordinate")), &y),
             layers,
         }],
-        notes: sample_note(shown.len(), points.x.len().min(points.y.len())),
+        notes: sample_note(shown.len(), points.x.len().min(points.y.len()))
+            .into_iter()
+            .chain(outside_note(outside))
+            .collect(),
     }
+}
+
+/// Where nearly all values are, and from where to where they reach.
+struct Usual {
+    range: RangeInclusive<f64>,
+    reach: (f64, f64),
+}
+
+fn usual(values: impl Iterator<Item = f64> + Clone) -> Usual {
+    let range = bulk(values.clone(), FAR_OUT);
+    let inside = values.filter(|value| range.contains(value));
+    let reach =
+        inside.fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), value| (from.min(value), to.max(value)));
+    Usual { range, reach }
+}
+
+/// Shows the usual values where others would squeeze them.
+fn within(axis: Axis, usual: &Usual) -> Axis {
+    let (from, to) = usual.reach;
+    let margin = MARGIN * (to - from);
+    if usual.range.end().is_finite() { axis.with_range(from - margin, to + margin) } else { axis }
+}
+
+fn outside_note(rows: usize) -> Option<String> {
+    let verb = if rows == 1 { "lies" } else { "lie" };
+    (rows > 0).then(|| format!("{} {verb} outside the picture.", counted(rows as u64, "row")))
 }
 
 /// The colour of a component: that of its cluster.
@@ -228,7 +265,10 @@ fn sample_note(shown: usize, all: usize) -> Vec<String> {
 
 /// One column: a histogram under the density of the mixture, with the means of the components.
 fn line(points: &ScatterData, largest: &[&EllipseData], n_clusters: usize) -> Figure {
-    let bars = histogram(&points.x, Colour::GRID.towards(Colour::AXIS, 0.5));
+    let usual = usual(points.x.iter().copied());
+    let (inside, outside): (Vec<f64>, Vec<f64>) =
+        points.x.iter().filter(|x| x.is_finite()).partition(|x| usual.range.contains(*x));
+    let bars = histogram(&inside, Colour::GRID.towards(Colour::AXIS, 0.5));
     let density = mixture_curve(&bars, largest);
     let heights = bars.iter().map(|bar| bar.value).chain(density.iter().map(|p| p.1));
     // Infinite densities would leave nothing of the bars.
@@ -252,11 +292,11 @@ fn line(points: &ScatterData, largest: &[&EllipseData], n_clusters: usize) -> Fi
         ],
         panels: vec![Panel {
             height: HEIGHT * 0.7,
-            x: Axis::linear(or(&points.x_label, "value")),
+            x: within(Axis::linear(or(&points.x_label, "value")), &usual),
             y: Axis::linear("rows in each bin").with_range(0.0, tallest * 1.16),
             layers,
         }],
-        notes: Vec::new(),
+        notes: outside_note(outside.len()).into_iter().collect(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a report is made of, as plain data.
 
-use anabranch::clusters::{Clusters, Difference, Measure, Tree};
+use anabranch::clusters::{Clusters, Measure, Tree};
 use serde::Serialize;
 
 use crate::doubts::Doubts;
@@ -87,8 +87,8 @@ pub struct ClusterRow {
     pub valley: Option<f64>,
     /// True where it is too small and counts as noise.
     pub noise: bool,
-    /// The columns in which it differs most from the rest.
-    pub differences: Vec<Difference>,
+    /// What it has in the columns in which it differs most from the rest, and by how many of their standard deviations.
+    pub differences: Vec<(String, f64)>,
 }
 
 /// How clusters join, from the last join down: a binary tree drawn from left to right.
@@ -156,14 +156,16 @@ pub struct TraceRow {
 pub struct ComponentRow {
     /// Which component.
     pub id: u64,
+    /// The cluster that it is part of.
+    pub cluster: Option<u64>,
     /// Expected number of its rows.
     pub count: f64,
     /// Its share of all rows.
     pub weight: f64,
-    /// Mean of each column.
-    pub mean: Vec<f64>,
-    /// Standard deviation of each column.
-    pub spread: Vec<f64>,
+    /// What it is in each column.
+    pub cells: Vec<String>,
+    /// What these are sorted by, where not by their letters.
+    pub order: Vec<Option<f64>>,
 }
 
 /// A row that is explained badly.

@@ -15,14 +15,14 @@ pub(super) fn section(data: &ReportData) -> String {
     }
     let mut body = String::new();
     for cluster in data.clusters.iter().take(MOST_ROWS) {
-        let _ = writeln!(body, "{}", row(data, cluster));
+        let _ = writeln!(body, "{}", row(cluster));
     }
     let left_out = data.clusters.len().saturating_sub(MOST_ROWS);
     let more = if left_out > 0 { format!(" {left_out} smaller ones are not listed.") } else { String::new() };
     format!(
         "<section id=\"differences\">\n<h2>What distinguishes each cluster</h2>\n<p class=\"note\">A cluster is named after its \
-         oldest component. Each column is followed by the cluster's mean, and by how far that lies from the mean of all other \
-         rows, in their standard deviations; the column that differs most comes first.{more}</p>\n\
+         oldest component. Each column is followed by the cluster's mean, or by the category that is commoner than elsewhere and its share, \
+         and by how far that lies from all other rows, in their standard deviations; the column that differs most comes first.{more}</p>\n\
          <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of clusters\">\n<table>\n<thead>\n<tr>\
          <th scope=\"col\">cluster</th><th scope=\"col\">rows</th><th scope=\"col\">share</th>\
          <th scope=\"col\">components</th><th scope=\"col\">differs in</th></tr>\n</thead>\n<tbody>\n{body}</tbody>\n</table>\n\
@@ -30,25 +30,12 @@ pub(super) fn section(data: &ReportData) -> String {
     )
 }
 
-fn row(data: &ReportData, cluster: &ClusterRow) -> String {
-    let name = |column: usize| match data.column_names.get(column) {
-        Some(name) if !name.is_empty() => name.clone(),
-        _ => format!("column {}", column + 1),
+fn row(cluster: &ClusterRow) -> String {
+    let column = |(told, deviations): &(String, f64)| {
+        let sign = if *deviations > 0.0 { "+" } else { "−" };
+        format!("{} <small>({sign}{} sd)</small>", escape(told), significant(deviations.abs(), 2))
     };
-    let columns: Vec<String> = cluster
-        .differences
-        .iter()
-        .filter(|column| column.deviations != 0.0)
-        .map(|column| {
-            let sign = if column.deviations > 0.0 { "+" } else { "−" };
-            format!(
-                "{} {} <small>({sign}{} sd)</small>",
-                escape(&name(column.column)),
-                significant(column.mean, 3),
-                significant(column.deviations.abs(), 2)
-            )
-        })
-        .collect();
+    let columns: Vec<String> = cluster.differences.iter().map(column).collect();
     let noise = if cluster.noise { " <small>noise</small>" } else { "" };
     format!(
         "<tr><th scope=\"row\"><span class=\"swatch\" style=\"background:{}\"></span>{}{noise}</th><td>{}</td><td>{} %</td>\

@@ -9,7 +9,11 @@ use crate::picture::{
 const MOST_STEPS: usize = 1_500;
 
 /// Two panels over the same axis, because counts of components and of matchings share no scale.
-pub(super) fn figure(data: &ReportData) -> Figure {
+/// `None` where there was one minibatch, and nothing grew.
+pub(super) fn figure(data: &ReportData) -> Option<Figure> {
+    if data.trace.last().is_none_or(|last| last.minibatch < 2) {
+        return None;
+    }
     let rows = thinned(&data.trace);
     let components = vec![curve(&rows, |row| row.components, Colour::SECOND, Stroke::Solid)];
     let matchings = vec![
@@ -17,7 +21,7 @@ pub(super) fn figure(data: &ReportData) -> Figure {
         curve(&rows, |row| row.conflicts, Colour::CONTRAST, Stroke::Dashed),
     ];
     let entry = |mark, colour, text: &str| LegendEntry { mark, colour, text: text.to_owned() };
-    Figure {
+    Some(Figure {
         name: "growth".to_owned(),
         title: "How the model grew".to_owned(),
         subtitle: subtitle(data.trace.last(), data.sizes.len() as u64),
@@ -38,7 +42,7 @@ pub(super) fn figure(data: &ReportData) -> Figure {
             panel("matchings since the start", "minibatches (log scale)", matchings, 180.0),
         ],
         notes: Vec::new(),
-    }
+    })
 }
 
 fn panel(y: &str, x: &str, layers: Vec<Layer>, height: f64) -> Panel {

@@ -117,11 +117,12 @@ fn table(data: &ReportData) -> String {
 
 /// Columns of the data that the rows speak of.
 fn width(rows: &[&ComponentRow]) -> usize {
-    rows.iter().map(|row| row.mean.len()).max().unwrap_or(0)
+    rows.iter().map(|row| row.cells.len()).max().unwrap_or(0)
 }
 
 fn table_note(n_rows: usize, n_columns: usize) -> String {
-    let mut note = String::from("Each column shows mean ± standard deviation.");
+    let mut note =
+        String::from("Each column shows mean ± standard deviation, or the commonest category and its share.");
     if n_rows > MOST_ROWS {
         let _ = write!(note, " The {MOST_ROWS} largest of {} components are listed.", grouped(n_rows as f64));
     }
@@ -137,29 +138,31 @@ fn table_head(data: &ReportData, columns: usize) -> String {
         Some(name) if !name.is_empty() => name.clone(),
         _ => format!("column {}", ix + 1),
     });
-    let fixed = ["id", "rows", "share"].map(str::to_owned);
+    let fixed = ["cluster", "id", "rows", "share"].map(str::to_owned);
     let head =
         |name: String| format!("<th scope=\"col\"><button type=\"button\">{}</button></th>", escape(&name));
     fixed.into_iter().chain(names).map(head).collect()
 }
 
 fn table_row(row: &ComponentRow, columns: usize) -> String {
-    let swatch = format!("<span class=\"swatch\" style=\"background:{}\"></span>", component_colour(row.id));
-    let mut cells = format!("<th scope=\"row\" data-v=\"{}\">{swatch}{}</th>", row.id, row.id);
-    cells += &cell(row.count, &count_text(row.count));
-    cells += &cell(row.weight, &share_text(row.weight));
+    let colour = component_colour(row.cluster.unwrap_or(row.id));
+    let swatch = format!("<span class=\"swatch\" style=\"background:{colour}\"></span>");
+    let cluster = row.cluster.map_or_else(|| "–".to_owned(), |cluster| cluster.to_string());
+    let mut cells = cell(row.cluster.map(|cluster| cluster as f64), &format!("{swatch}{cluster}"));
+    let _ = write!(cells, "<th scope=\"row\" data-v=\"{}\">{}</th>", row.id, row.id);
+    cells += &cell(Some(row.count), &count_text(row.count));
+    cells += &cell(Some(row.weight), &share_text(row.weight));
     for ix in 0..columns {
-        let mean = row.mean.get(ix).copied().unwrap_or(f64::NAN);
-        let spread = row.spread.get(ix).copied().filter(|s| s.is_finite());
-        let spread = spread.map_or(String::new(), |s| format!(" <small>± {}</small>", significant(s, 2)));
-        cells += &cell(mean, &format!("{}{spread}", significant(mean, 3)));
+        let shown = row.cells.get(ix).map_or_else(String::new, |text| escape(text).into_owned());
+        cells += &cell(row.order.get(ix).copied().flatten(), &shown);
     }
     format!("<tr>{cells}</tr>\n")
 }
 
 /// A cell with the number that the table sorts by.
-fn cell(value: f64, text: &str) -> String {
-    let sortable = if value.is_finite() { format!(" data-v=\"{value}\"") } else { String::new() };
+fn cell(value: Option<f64>, text: &str) -> String {
+    let value = value.filter(|value| value.is_finite());
+    let sortable = value.map_or_else(String::new, |value| format!(" data-v=\"{value}\""));
     format!("<td{sortable}>{text}</td>")
 }
 

@@ -5,7 +5,7 @@
 //! dir/clusters.{svg,png}      points and components
 //! dir/tree.{svg,png}          how clusters join, where there are several
 //! dir/sizes.{svg,png}         how large components are
-//! dir/growth.{svg,png}        components and matchings over minibatches
+//! dir/growth.{svg,png}        components and matchings over minibatches, where there were several
 //! dir/likelihood.{svg,png}    held-out likelihood over time, where there is one
 //! ```
 
@@ -34,6 +34,9 @@ use crate::picture::Figure;
 /// Width of every picture.
 pub(crate) const WIDTH: f64 = 760.0;
 
+/// Rows are outside of a picture that are beyond nearly all others by more than so many times their range.
+pub(crate) const FAR_OUT: f64 = 3.0;
+
 /// The style of every page.
 const STYLE: &str = include_str!("page.css");
 
@@ -57,7 +60,8 @@ pub(crate) fn title(what: &str, inputs: &[String]) -> String {
 pub fn figures(data: &ReportData) -> Vec<Figure> {
     let mut figures = vec![clusters::figure(data)];
     figures.extend(tree::figure(data));
-    figures.extend([sizes::figure(data), growth::figure(data)]);
+    figures.push(sizes::figure(data));
+    figures.extend(growth::figure(data));
     figures.extend(likelihood::figure(data));
     figures
 }

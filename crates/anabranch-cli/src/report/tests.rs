@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::doubts::{Doubts, DuplicateRow};
-use anabranch::clusters::Difference;
 use std::path::Path;
 
 fn data() -> ReportData {
@@ -16,10 +15,11 @@ fn data() -> ReportData {
     };
     let component = |id: u64| ComponentRow {
         id,
+        cluster: Some(id % 3),
         count: 3000.0 / (id + 1) as f64,
         weight: 0.1,
-        mean: vec![1.0, 2.0],
-        spread: vec![0.5, 0.25],
+        cells: vec!["1 ± 0.5".into(), "<red> 80 %".into()],
+        order: vec![Some(1.0), None],
     };
     let cluster = |name: u64| ClusterRow {
         name,
@@ -28,7 +28,7 @@ fn data() -> ReportData {
         components: 10,
         valley: Some(0.2),
         noise: name == 2,
-        differences: vec![Difference { column: 0, mean: 4.0, spread: 1.0, deviations: -2.5 }],
+        differences: vec![("<x & \"y\"> 4".into(), -2.5)],
     };
     let trace = |minibatch: u64| TraceRow {
         seconds: minibatch as f64 * 0.1,
@@ -97,7 +97,7 @@ fn spoiled() -> ReportData {
         tree.leaves[0].1 = f64::INFINITY;
     }
     data.clusters[0].rows = f64::NAN;
-    data.component_table.iter_mut().for_each(|row| row.mean = vec![f64::NAN]);
+    data.component_table.iter_mut().for_each(|row| row.order = vec![Some(f64::NAN)]);
     data.reference_log_likelihood = Some(f64::NAN);
     data.worst_rows[0].log_density = f64::NEG_INFINITY;
     data
@@ -150,7 +150,7 @@ fn names_with_markup_arrive_as_text() {
 #[test]
 fn empty_data_says_so() {
     let figures = figures(&ReportData::default());
-    assert_eq!(figures.len(), 3);
+    assert_eq!(figures.len(), 2);
     assert!(figures.iter().all(|figure| figure.svg().contains("no data")));
 }
 
@@ -175,6 +175,37 @@ fn a_picture_of_many_points_stays_small() {
     let svg = figures(&data)[0].svg();
     assert!(svg.len() < 200_000, "{}", svg.len());
     assert!(svg.contains("5,000 of 40,000 rows are drawn."));
+}
+
+#[test]
+fn one_minibatch_has_no_growth() {
+    let one = ReportData { trace: data().trace[..1].to_vec(), ..data() };
+    assert!(figures(&one).iter().all(|figure| figure.name != "growth"));
+    assert!(figures(&data()).iter().any(|figure| figure.name == "growth"));
+}
+
+#[test]
+fn a_row_far_out_does_not_squeeze_the_others() {
+    let mut data = data();
+    data.ellipses.clear();
+    let span = |data: &ReportData| figures(data)[0].panels[0].x.range;
+    assert_eq!(span(&data), None);
+    data.points.as_mut().unwrap().x[7] = 1e6;
+    let (from, to) = span(&data).unwrap();
+    assert!(from > -10.0 && to < 40.0, "{from} {to}");
+    assert!(figures(&data)[0].svg().contains("1 row lies outside the picture."));
+    let line = ReportData { points: one_column().points, ..data };
+    let mut line = line;
+    line.points.as_mut().unwrap().x[7] = 1e6;
+    assert!(figures(&line)[0].svg().contains("1 row lies outside the picture."));
+}
+
+#[test]
+fn components_stand_in_the_table_with_their_clusters() {
+    let page = html::page(&data(), &figures(&data()));
+    assert!(page.contains("<button type=\"button\">cluster</button>"), "{page}");
+    assert!(page.contains("</span>2</td><th scope=\"row\" data-v=\"5\">5</th>"), "{page}");
+    assert!(page.contains("<td data-v=\"1\">1 ± 0.5</td><td>&lt;red&gt; 80 %</td>"), "{page}");
 }
 
 #[test]
@@ -218,7 +249,7 @@ fn the_page_says_what_distinguishes_each_cluster() {
 #[test]
 fn the_page_says_what_is_doubtful() {
     let page = html::page(&data(), &figures(&data()));
-    assert!(page.contains("<li>near-empty components: 1 with fewer than 2 rows: 11</li>"), "{page}");
+    assert!(page.contains("<li>component 11 has fewer than 2 rows</li>"), "{page}");
     assert!(page.contains("<tr><td>3</td><td>7</td><td>0.02</td><td>40 %</td></tr>"), "{page}");
     assert!(page.contains("<tr><td>4711</td><td>−99.5</td><td>3</td></tr>"), "{page}");
     let unseen = html::page(&ReportData::default(), &figures(&ReportData::default()));
@@ -247,10 +278,10 @@ fn a_picture_that_is_no_longer_due_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(write(dir.path(), &data()).unwrap().pictures.len(), 10);
     assert!(dir.path().join("likelihood.svg").exists());
-    assert_eq!(write(dir.path(), &ReportData::default()).unwrap().pictures.len(), 6);
+    assert_eq!(write(dir.path(), &ReportData::default()).unwrap().pictures.len(), 4);
     assert!(!dir.path().join("likelihood.svg").exists());
     let names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert_eq!(names.len(), 7, "{names:?}");
+    assert_eq!(names.len(), 5, "{names:?}");
 }
 
 #[test]

@@ -11,6 +11,8 @@ use super::text::{Lexicon, bags};
 use crate::args::PredictArgs;
 use crate::failure::Failure;
 use crate::picture::counted;
+use crate::predict::unless_stopped;
+use crate::stop;
 
 /// Documents that are read at a time.
 const AT_ONCE: usize = 1000;
@@ -32,14 +34,18 @@ pub fn command(args: &PredictArgs) -> Result<(), Failure> {
     let (proba, score) = (args.proba.is_some(), args.score);
     if !args.json {
         let shares = predictor.ids().iter().filter(|_| proba).map(|id| format!("topic_{id}"));
-        let mut header: Vec<String> = shares.collect();
+        let mut header: Vec<String> = std::iter::once("row".to_owned()).chain(shares).collect();
         header.extend(score.then(|| SCORE.to_owned()));
         header.extend((!proba && !score).then(|| "topic".to_owned()));
         writeln!(out, "{}", header.join(","))?;
     }
-    let mut without_words = 0;
+    let (mut without_words, mut row) = (0, 0_u64);
     while let Some(documents) = bags.next_documents(AT_ONCE)? {
+        if stop::asked() {
+            break;
+        }
         for ix in 0..documents.len() {
+            row += 1;
             let entries: Vec<(u32, f64)> = documents.entries(ix).collect();
             let words: f64 = entries.iter().map(|(_, count)| count).sum();
             let known = entries.iter().any(|(word, _)| Some(*word) != unknown);
@@ -54,7 +60,7 @@ pub fn command(args: &PredictArgs) -> Result<(), Failure> {
                 shares.max_by(|a, b| a.1.total_cmp(b.1)).map(|(ix, _)| predictor.ids()[ix].0)
             };
             if args.json {
-                let mut line = serde_json::Map::new();
+                let mut line = serde_json::Map::from_iter([("row".to_owned(), row.into())]);
                 if proba {
                     let shares = predictor.ids().iter().zip(&proportions.topics);
                     let shares = shares.map(|(id, share)| (id.to_string(), (*share).into()));
@@ -71,13 +77,14 @@ pub fn command(args: &PredictArgs) -> Result<(), Failure> {
                 continue;
             }
             let shares = proportions.topics.iter().filter(|_| proba).map(f64::to_string);
-            let mut cells: Vec<String> = shares.collect();
+            let mut cells: Vec<String> = std::iter::once(row.to_string()).chain(shares).collect();
             cells.extend(score.then(|| per_word().map_or_else(String::new, |score| score.to_string())));
             cells.extend((!proba && !score).then(|| main().map_or_else(String::new, |id| id.to_string())));
             writeln!(out, "{}", cells.join(","))?;
         }
     }
     out.flush()?;
+    unless_stopped(None, row)?;
     if without_words > 0 {
         eprintln!("{} without a known word: nothing is said of them", counted(without_words, "document"));
     }

@@ -50,6 +50,7 @@ impl Lexicon {
                 size: given.or(grows.then_some(TEXT_WORDS)),
             },
             phrases: args.phrases,
+            column: read.text.clone(),
         };
         Ok(Self { vocabulary, text, ..Self::default() })
     }
@@ -101,9 +102,23 @@ fn is_text(inputs: &[String], read: &ReadArgs) -> bool {
     }
 }
 
-/// Opens documents as the flags say.
+/// Whether the input is a table, as far as its name and the flags tell, in which documents are a column.
+fn is_table(input: &str, read: &ReadArgs) -> bool {
+    let name = input.to_ascii_lowercase();
+    let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
+    let ends = [".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".ipc"];
+    match read.format {
+        None => input == "-" || ends.iter().any(|end| name.ends_with(end)),
+        Some(InputFormat::Npz | InputFormat::Uci | InputFormat::Ldac | InputFormat::Txt) => false,
+        Some(_) => true,
+    }
+}
+
+/// Opens documents as the flags say, and the model where they say nothing.
 pub fn bags(inputs: &[String], read: &ReadArgs, lexicon: Lexicon) -> Result<Bags, Failure> {
-    let column = &read.text;
+    let as_before =
+        || lexicon.text.column.clone().filter(|_| inputs.iter().all(|input| is_table(input, read)));
+    let column = &read.text.clone().or_else(as_before);
     let format = match read.format {
         None => None,
         Some(InputFormat::Npz) => Some(BagFormat::Npz),
@@ -133,7 +148,7 @@ pub fn bags(inputs: &[String], read: &ReadArgs, lexicon: Lexicon) -> Result<Bags
         BadRow::Skip => anabranch_io::OnBadRow::Skip,
     };
     let inputs: Vec<Input> = inputs.iter().map(|argument| Input::from_argument(argument)).collect();
-    let TextProvenance { tokenizer, choice, phrases } = lexicon.text;
+    let TextProvenance { tokenizer, choice, phrases, .. } = lexicon.text;
     let options = BagOptions {
         format,
         vocabulary: lexicon.vocabulary,

@@ -34,6 +34,7 @@ mod rounded;
 #[cfg(unix)]
 mod stop;
 mod support;
+mod told;
 mod topics;
 #[path = "../transcript/mod.rs"]
 mod transcript;

@@ -111,7 +111,7 @@ fn rows_get_binary_features_probabilities_and_errors() {
     assert_eq!(scored[0], "log_density_bound,reconstruction_error");
     let json: Value = serde_json::from_str(&lines(&["--json"])[3]).unwrap();
     assert_eq!(json["features"].as_array().unwrap().len(), 2);
-    assert_eq!(sandbox.run(&["sample", "model"]).refusal(), "sample goes with mixtures");
+    assert_eq!(sandbox.run(&["sample", "model"]).message(), "model: a model of --model bp");
 }
 
 #[test]
@@ -158,11 +158,7 @@ fn numbers_whose_sums_would_not_fit_into_a_model_of_features_are_refused() {
     let rows: String = (0..40).map(|ix| format!("{}e150,{}e150\n", 1 + ix % 3, ix % 2)).collect();
     let sandbox = Sandbox::with("huge.csv", format!("x,y\n{rows}"));
     let run = sandbox.run(&["fit", "huge.csv", "-q", "--model", "bp", "--out", "model"]);
-    let number = 1e150_f64;
-    assert_eq!(
-        run.message(),
-        format!("huge.csv: row 1, column \"x\": {number} is not a number within ±1e40")
-    );
+    assert_eq!(run.message(), "huge.csv: row 1, column \"x\": 1e150 is not a number within ±1e40");
     assert!(!sandbox.path("model").exists());
     // A mixture frames its columns: what it writes can be used.
     sandbox.fit(&["huge.csv", "--out", "model"]);

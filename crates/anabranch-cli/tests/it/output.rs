@@ -110,7 +110,7 @@ fn inspecting_prints_a_table_for_people() {
     assert!(lines[5].trim_start().starts_with("prior "), "{}", lines[5]);
     assert!(lines[6].contains("and 1 smaller"), "{}", lines[6]);
     assert!(lines[7].starts_with("labels: 100 % of rows"), "{}", lines[7]);
-    assert_eq!(lines[8..], ["likely duplicates: none", "near-empty components: none"], "{}", run.stdout);
+    assert_eq!(lines.len(), 8, "{}", run.stdout);
 }
 
 #[test]

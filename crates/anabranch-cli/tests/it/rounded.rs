@@ -76,15 +76,17 @@ fn beside(other: impl Fn(f64) -> f64) -> String {
 
 #[test]
 fn columns_that_say_nothing_hide_no_clusters() {
-    for (other, name) in
-        [(beside(|_| 7.0), "constant"), (beside(|x| 2.54 * x), "the same"), (beside(|x| 3.0 - x), "sum")]
-    {
+    let follows = "following from other columns: y;";
+    for (other, line) in [
+        (beside(|_| 7.0), "the same in every row: y = 7"),
+        (beside(|x| 2.54 * x), follows),
+        (beside(|x| 3.0 - x), follows),
+    ] {
         let sandbox = Sandbox::with("rows.csv", other);
         let run = sandbox.run(&["fit", "rows.csv", "--out", "m.anabranch", "--quiet"]);
-        assert!(run.ok().starts_with("600 rows × 2 columns → 3 components"), "{name}: {}", run.stdout);
-        let line = "constant, or following from other columns: y;";
-        assert!(run.stdout.contains(line) && !run.stdout.contains("rounded"), "{name}: {}", run.stdout);
+        assert!(run.ok().starts_with("600 rows × 2 columns → 3 components"), "{line}: {}", run.stdout);
+        assert!(run.stdout.contains(line) && !run.stdout.contains("rounded"), "{line}: {}", run.stdout);
         let shown = sandbox.run(&["inspect", "m.anabranch"]);
-        assert!(shown.stdout.contains(line), "{name}: {}", shown.stdout);
+        assert!(shown.stdout.contains(line), "{line}: {}", shown.stdout);
     }
 }

@@ -1,6 +1,6 @@
 //! Ctrl-C: what was read is learned, the model is written, and the exit code is that of success.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -60,6 +60,51 @@ fn an_interrupted_run_writes_the_model_of_what_it_has_read() {
         let model = sandbox.run(&["inspect", "model", "--json"]).silent_json();
         for field in ["mass", "observations", "minibatches"] {
             assert_eq!(model[field], result[field], "{field}");
+        }
+    }
+}
+
+#[test]
+fn answers_that_are_interrupted_leave_whole_lines_and_no_file() {
+    let sandbox = Sandbox::with_model();
+    sandbox.write("old.csv", "as it was");
+    for out in [None, Some("old.csv")] {
+        let flags = out.map_or_else(Vec::new, |out| vec!["--out", out]);
+        let args = [&["predict", "model", "-", "-q"], &flags[..]].concat();
+        let mut child = sandbox.command(&args).stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().expect("it was piped");
+        let mut stdout = BufReader::new(child.stdout.take().expect("it is piped"));
+        stdin.write_all(three_clusters(100, 4).csv().as_bytes()).unwrap();
+        let mut printed = String::new();
+        match out {
+            None => {
+                for _ in 0..=300 {
+                    stdout.read_line(&mut printed).unwrap();
+                }
+            }
+            // A file shows nothing before it is whole: long enough that the rows are there.
+            Some(_) => std::thread::sleep(Duration::from_millis(300)),
+        }
+        signal(&child, "-INT");
+        stdout.read_to_string(&mut printed).unwrap();
+        let run = Run::of(child);
+        drop(stdin);
+        assert_eq!(run.code, 130, "{}", run.stderr);
+        match out {
+            None => {
+                assert_eq!(printed.lines().count(), 301);
+                assert!(
+                    printed.ends_with('\n') && run.stderr == "stopped after 300 rows\n",
+                    "{}",
+                    run.stderr
+                );
+            }
+            Some(_) => {
+                assert_eq!((printed.as_str(), run.stderr.as_str()), ("", "stopped: old.csv is as it was\n"));
+                assert_eq!(sandbox.text("old.csv"), "as it was");
+                let names = std::fs::read_dir(sandbox.path(".")).unwrap().count();
+                assert_eq!(names, 3, "no part of a file is left");
+            }
         }
     }
 }

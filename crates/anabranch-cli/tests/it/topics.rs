@@ -89,14 +89,18 @@ fn shares_and_scores_go_together_and_a_document_without_known_words_has_no_topic
         run.ok().lines().map(str::to_owned).collect()
     };
     let both = lines(&["--proba", "--score"]);
-    assert!(both[0].starts_with("topic_") && both[0].ends_with(",log_probability_per_word"), "{}", both[0]);
+    assert!(
+        both[0].starts_with("row,topic_") && both[0].ends_with(",log_probability_per_word"),
+        "{}",
+        both[0]
+    );
     assert!(both.iter().all(|line| line.split(',').count() == both[0].split(',').count()));
     let score = lines(&["--score"]);
-    assert_eq!(both[1].rsplit(',').next().unwrap(), score[1]);
-    assert_eq!((score[2].as_str(), lines(&[])[2].as_str()), ("", ""));
+    assert_eq!(both[1].rsplit(',').next(), score[1].strip_prefix("1,"));
+    assert_eq!((score[2].as_str(), lines(&[])[2].as_str()), ("2,", "2,"));
     let json: Value = serde_json::from_str(&lines(&["--proba", "--score", "--json"])[0]).unwrap();
     assert!(json["topics"].is_object() && json["log_probability_per_word"].is_f64(), "{json}");
-    assert_eq!(lines(&["--json"])[1], r#"{"topic":null}"#);
+    assert_eq!(lines(&["--json"])[1], r#"{"row":2,"topic":null}"#);
 }
 
 #[test]
@@ -230,7 +234,18 @@ fn text_is_learned_with_words_that_come_late() {
     sandbox.write("new.txt", "The fuel, and the brake, zyzzyva\ncoach\n");
     let run = sandbox.run(&["predict", "m", "new.txt"]);
     assert!(run.stderr.contains("1 word not in the vocabulary"), "{}", run.stderr);
-    assert_eq!(run.ok().lines().count(), 3);
+    assert_eq!(run.column("row"), ["1", "2"]);
+    // A model of a column of texts reads that column; other flags and other sorts of files go first.
+    fit(&sandbox, "all.csv", &[&cut[..4], &["--text", "body", "--out", "of_column"]].concat());
+    sandbox.write("new.csv", "id,body,note\n7,\"The fuel, and the brake\",coach\n8,coach,fuel\n");
+    let labels = |args: &[&str]| -> Vec<String> {
+        let run = sandbox.run(&[&["predict", "of_column"], args].concat());
+        run.column("topic").into_iter().map(str::to_owned).collect()
+    };
+    let by_model = labels(&["new.csv"]);
+    assert_eq!(by_model, labels(&["new.csv", "--text", "body"]));
+    assert_eq!(by_model, labels(&["new.txt"]));
+    assert_ne!(by_model, labels(&["new.csv", "--text", "note"]));
 }
 
 #[test]

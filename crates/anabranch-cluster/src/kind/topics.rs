@@ -27,7 +27,7 @@ pub fn document_options(
     vocabulary: Option<Vocabulary>,
     text: TextProvenance,
 ) -> BagOptions {
-    let TextProvenance { tokenizer, choice, phrases } = text;
+    let TextProvenance { tokenizer, choice, phrases, .. } = text;
     BagOptions {
         // What the founder has found does not grow.
         choice: WordChoice { size: choice.size.filter(|_| vocabulary.is_none()), ..choice },

@@ -96,6 +96,9 @@ pub(crate) fn open(
     if head.is_empty() {
         return Ok(None);
     }
+    if head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff") {
+        return Err(ReadError::Utf16 { file: name });
+    }
     let format = match format.or_else(|| by_magic(&head)) {
         Some(format) => format,
         None => guess(input, &head, &name)?,

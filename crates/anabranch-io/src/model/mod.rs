@@ -23,6 +23,7 @@ use thiserror::Error;
 pub use stored::{StoredFamily, StoredProcess};
 pub use topics::{TextProvenance, TopicModel, TopicProvenance};
 
+use crate::held::Held;
 use crate::output::replace_file;
 use crate::schema::Schema;
 use crate::seen::{InputRead, Reading};
@@ -73,6 +74,9 @@ pub struct Provenance {
     /// Whether the prior was given, and is not estimated again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prior_given: bool,
+    /// What each column has held, where any of them was empty or always the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<Held>,
     /// What it was learned from, where it says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub learned_from: Vec<InputRead>,
@@ -94,6 +98,7 @@ impl Provenance {
             cut: Cut::default(),
             between: None,
             prior_given: false,
+            held: Vec::new(),
             learned_from: Vec::new(),
         }
     }

@@ -73,14 +73,17 @@ pub struct TextProvenance {
     pub choice: WordChoice,
     /// Whether phrases were looked for.
     pub phrases: bool,
+    /// The column, or field, that held the documents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<String>,
 }
 
 impl TextProvenance {
-    /// The same before any document was read.
+    /// What decides which words there are, before any document was read.
     pub fn told(&self) -> Self {
         let tokenizer =
             Tokenizer { common: BTreeSet::new(), phrases: BTreeSet::new(), ..self.tokenizer.clone() };
-        Self { tokenizer, ..self.clone() }
+        Self { tokenizer, column: None, ..self.clone() }
     }
 }
 

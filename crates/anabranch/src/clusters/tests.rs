@@ -7,7 +7,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::*;
 use crate::diagnose::overlap::tests::line;
-use crate::family::{Bernoulli, Conjugate, Family, Frame, Gaussian, NormalInverseWishart};
+use crate::family::{Bernoulli, Categorical, Conjugate, Family, Frame, Gaussian, NormalInverseWishart};
 use crate::identify::ComponentId;
 use crate::posterior::{Component, Evidence, Parts, Posterior, Predictor};
 use crate::process::{Bound, Dirichlet, LabelStatistics};
@@ -243,7 +243,7 @@ fn passes_in_the_plane_are_those_of_a_fine_grid() {
     }
 }
 
-fn cut_of(posterior: &Posterior<Gaussian, Dirichlet>, rule: Rule) -> Clusters {
+fn cut_of<F: Family>(posterior: &Posterior<F, Dirichlet>, rule: Rule) -> Clusters {
     Clusters::of_snapshot(posterior, Cut { rule, ..Cut::default() })
 }
 
@@ -459,6 +459,27 @@ fn the_column_that_sets_a_cluster_apart_comes_first() {
     // Eight from the others, whose standard deviation is one, to the digits of the prior.
     assert!((found[1][0].deviations - 8.0).abs() < 0.05, "{found:?}");
     assert!((found[0][0].deviations + 8.0).abs() < 0.1, "{found:?}");
+}
+
+#[test]
+fn of_categories_the_one_that_is_commoner_tells() {
+    // Two columns, of two and of three categories; the second column sets the clusters apart.
+    let family = Categorical::new(vec![vec![1e-9; 2], vec![1e-9; 3]]).unwrap();
+    let stats = |rows: f64, first: [f64; 2], second: [f64; 3]| {
+        let shares = first.iter().chain(&second).map(|share| rows * share);
+        std::iter::once(rows).chain(shares).collect::<Vec<f64>>()
+    };
+    let posterior = posterior(
+        family,
+        vec![stats(100.0, [0.5, 0.5], [0.1, 0.0, 0.9]), stats(300.0, [0.5, 0.5], [0.6, 0.4, 0.0])],
+    );
+    let found = differences(&posterior, &cut_of(&posterior, Rule::Count(2)));
+    let told: Vec<_> = found.iter().map(|columns| (columns[0].column, columns[0].category)).collect();
+    assert_eq!(told, [(1, Some(0)), (1, Some(2))], "the largest cluster first");
+    assert!((found[0][0].mean - 0.6).abs() < 1e-6 && (found[1][0].mean - 0.9).abs() < 1e-6, "{found:?}");
+    // Half more than the others, of whom one in ten has it: √(0.1 · 0.9) = 0.3.
+    assert!((found[0][0].deviations - 0.5 / 0.3).abs() < 1e-6, "{found:?}");
+    assert!(found[0][1].deviations.abs() < 1e-6, "{found:?}");
 }
 
 #[test]

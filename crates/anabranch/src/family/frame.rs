@@ -53,7 +53,7 @@ const SCALE_RANGE: std::ops::RangeInclusive<f64> = 1e-150..=1e150;
 const WIDEST_INTERVAL: f64 = 1e3;
 /// Of a column's values, this share and at least one at either end may be far out …
 const FEW_SHARE: f64 = 0.01;
-/// … and those are that are beyond the others by more than so many times their range.
+/// … and those are, for the scale of a column, that are beyond the others by more than so many times their range.
 const FAR_OUT: f64 = 10.0;
 /// A shift leaves room for a framed row to be mapped back.
 const LARGEST_SHIFT: f64 = 1e300;
@@ -253,7 +253,7 @@ fn column_moments(rows: &Batch) -> Result<Vec<Moments>, PriorError> {
     let weight = |row: usize| rows.weights().map_or(1.0, |w| w[row]);
     Ok((0..rows.dimensions())
         .map(|column| {
-            let bulk = bulk(rows.rows().map(|x| x[column]));
+            let bulk = bulk(rows.rows().map(|x| x[column]), FAR_OUT);
             let known = || rows.rows().enumerate().filter(|(_, x)| bulk.contains(&x[column]));
             let all = !rows.has_missing() && bulk == EVERYTHING;
             let mass = if all { mass } else { known().map(|(row, _)| weight(row)).sum() };
@@ -278,8 +278,8 @@ fn column_moments(rows: &Batch) -> Result<Vec<Moments>, PriorError> {
 
 const EVERYTHING: std::ops::RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
 
-/// Where nearly all values of a column are: everywhere, unless a few are far out.
-fn bulk(values: impl Iterator<Item = f64>) -> std::ops::RangeInclusive<f64> {
+/// Where nearly all values are: everywhere, unless a few are beyond the others by more than `far_out` times their range.
+pub fn bulk(values: impl Iterator<Item = f64>, far_out: f64) -> std::ops::RangeInclusive<f64> {
     let mut known: Vec<f64> = values.filter(|value| !value.is_nan()).collect();
     let n = known.len();
     let few = ((FEW_SHARE * n as f64) as usize).max(1);
@@ -289,7 +289,7 @@ fn bulk(values: impl Iterator<Item = f64>) -> std::ops::RangeInclusive<f64> {
     let mut place = |ix: usize| *known.select_nth_unstable_by(ix, f64::total_cmp).1;
     let (low, high) = (place(few), place(n - 1 - few));
     // Halves, whose difference is a number.
-    let reach = FAR_OUT * (0.5 * high - 0.5 * low) * 2.0;
+    let reach = far_out * (0.5 * high - 0.5 * low) * 2.0;
     let inside = low - reach..=high + reach;
     // Of values that hardly differ, the others are all that is known of the spread.
     let differ = high > low && reach.is_finite();

@@ -42,7 +42,7 @@ pub use bernoulli::Bernoulli;
 pub use categorical::Categorical;
 pub use diagonal::{Diagonal, NormalGamma};
 pub use error::{DomainError, PriorError};
-pub use frame::Frame;
+pub use frame::{Frame, bulk};
 pub use gaps::Gap;
 pub use gaussian::Gaussian;
 pub use linear_gaussian::LinearGaussian;

@@ -136,6 +136,9 @@ impl CsvReader {
 
     fn read_record(&self, sink: &mut Sink) -> Result<(), ReadError> {
         let (expected, found) = (self.header.width(), self.records.len());
+        if found != expected && self.row == 1 && self.header.begins_with_a_mark() {
+            return Err(ReadError::Comment { file: self.records.file().to_owned(), expected, found });
+        }
         if found != expected {
             return sink.reject_row(self.place(), BadCell::Ragged { expected, found });
         }

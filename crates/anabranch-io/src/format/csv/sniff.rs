@@ -3,7 +3,7 @@
 use super::records::Split;
 
 /// Delimiters tried, the most telling first.
-const CANDIDATES: [u8; 3] = [b'\t', b';', b','];
+const CANDIDATES: [u8; 4] = [b'\t', b';', b',', b'|'];
 
 /// The first candidate that both lines have equally often, else white space when both lines have
 /// as many words, else the commonest candidate of the first line, else a comma.
@@ -60,6 +60,9 @@ mod tests {
             ("1,2", Split::Byte(b',')),
             ("", Split::Byte(b',')),
             ("a;b\n1;2;3\n", Split::Byte(b';')),
+            ("a|b|c\n1|2|3\n", Split::Byte(b'|')),
+            ("a | b\n1 | 2\n", Split::Byte(b'|')),
+            ("a|b,c\n1|2,3\n", Split::Byte(b',')),
         ] {
             assert_eq!(delimiter(head.as_bytes()), expected, "{head:?}");
         }
