@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Of a column of categories the same is done for the share of each, and the one that is commoner by most than among the
-//! others tells: μ is its probability, and σ² = μ (1 − μ).
+//! others tells: μ is its probability, and σ² = μ (1 − μ). Where the others hardly have it, the deviation is that of all rows.
 
 use serde::Serialize;
 
@@ -28,7 +28,8 @@ pub struct Difference {
     pub mean: f64,
     /// Standard deviation of the cluster's rows.
     pub spread: f64,
-    /// How far the mean lies from that of all other rows, in their standard deviations; from 0 where there are no others.
+    /// How far the mean lies from that of all other rows, in their standard deviations (for a category, those of all rows where these are larger); from 0 where there
+    /// are no others.
     pub deviations: f64,
 }
 
@@ -82,8 +83,9 @@ pub fn differences<F: Family, P: Process>(
             let (mean, spread) = moments(own);
             let (rest_mean, rest_spread) =
                 if clusters.clusters().len() > 1 { moments(rest) } else { (0.0, 0.0) };
+            let unit = if category.is_some() { rest_spread.max(moments(*all).1) } else { rest_spread };
             let more = mean - rest_mean;
-            let deviations = if rest_spread > 0.0 { more / rest_spread } else { 0.0 };
+            let deviations = if rest_spread > 0.0 { more / unit } else { 0.0 };
             let mean = if category.is_none() { mean + centre[*column] } else { mean };
             (more, Difference { column: *column, category: *category, mean, spread, deviations })
         };

@@ -477,8 +477,11 @@ fn of_categories_the_one_that_is_commoner_tells() {
     let told: Vec<_> = found.iter().map(|columns| (columns[0].column, columns[0].category)).collect();
     assert_eq!(told, [(1, Some(0)), (1, Some(2))], "the largest cluster first");
     assert!((found[0][0].mean - 0.6).abs() < 1e-6 && (found[1][0].mean - 0.9).abs() < 1e-6, "{found:?}");
-    // Half more than the others, of whom one in ten has it: √(0.1 · 0.9) = 0.3.
-    assert!((found[0][0].deviations - 0.5 / 0.3).abs() < 1e-6, "{found:?}");
+    // Half more than the others, of whom one in ten has it, and 0.475 of all: √(0.475 · 0.525) is the larger deviation. All others
+    // that lack a category make no difference infinite.
+    let of_all = |share: f64| (share * (1.0 - share)).sqrt();
+    assert!((found[0][0].deviations - 0.5 / of_all(0.475)).abs() < 1e-6, "{found:?}");
+    assert!((found[1][0].deviations - 0.9 / of_all(0.225)).abs() < 1e-4, "{found:?}");
     assert!(found[0][1].deviations.abs() < 1e-6, "{found:?}");
 }
 
