@@ -26,19 +26,18 @@ fn holed(rows: &Batch, share: f64, seed: u64) -> Batch {
     Batch::with_missing(rows.dimensions(), values.collect()).unwrap()
 }
 
+/// No tolerance: every iteration that rounding allows is taken and checked.
+fn to_the_end() -> Settings {
+    Settings { absolute_tolerance: 0.0, relative_tolerance: 0.0, max_iterations: 25, ..Settings::default() }
+}
+
 fn families() -> impl Iterator<Item = &'static str> {
     ALL_FAMILIES.into_iter().filter(|name| *name != "multinomial")
 }
 
 #[test]
 fn the_objective_never_falls_and_every_row_counts_once() {
-    // No tolerance: every iteration that rounding allows is taken and checked.
-    let settings = Settings {
-        absolute_tolerance: 0.0,
-        relative_tolerance: 0.0,
-        max_iterations: 25,
-        ..Settings::default()
-    };
+    let settings = to_the_end();
     for name in families() {
         for seed in [1, 2, 3] {
             let Model { family, rows } = model(name, seed, 300, 4);
@@ -145,12 +144,7 @@ fn clusters_that_differ_by_what_is_missing_are_found_on_request() {
 
 #[test]
 fn the_objective_rises_where_absence_is_learned_too() {
-    let settings = Settings {
-        absolute_tolerance: 0.0,
-        relative_tolerance: 0.0,
-        max_iterations: 25,
-        ..Settings::default()
-    };
+    let settings = to_the_end();
     let batch = alike_but_for_holes(150);
     let family =
         AnyFamily::from(Gaussian::from_rows(&batch).unwrap()).with_absence(vec![3, 1], &batch).unwrap();
