@@ -172,7 +172,7 @@ fn told_by_holes(rows: std::ops::Range<usize>) -> String {
     let noise = |t: f64| (1.3 * t).sin() + (1.7 * t).sin() + (2.3 * t).sin();
     let row = |ix: usize| {
         let (x, y, z) = (noise(ix as f64), noise(0.7 * ix as f64 + 5.0), noise(0.3 * ix as f64 + 9.0));
-        let lacks = (ix % 10 < 4) != (ix % 37 == 0);
+        let lacks = (ix % 10 < 4) != ix.is_multiple_of(37);
         let cell = |value: f64| if lacks { String::new() } else { value.to_string() };
         format!("{x},{},{},{}\n", cell(y), cell(z), ["red", "blue"][ix % 2])
     };
