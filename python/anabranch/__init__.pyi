@@ -75,6 +75,8 @@ class _StreamingMixture(DensityMixin, _StreamingEstimator):
     @property
     def means_(self) -> NDArray[np.float64]: ...
     @property
+    def missing_(self) -> NDArray[np.float64]: ...
+    @property
     def covariances_(self) -> NDArray[np.float64]: ...
     @property
     def probabilities_(self) -> list[NDArray[np.float64]]: ...
@@ -104,6 +106,7 @@ class DPMixture(_StreamingMixture):
         max_new: int = 50,
         max_components: int | None = None,
         half_life: int | str | None = None,
+        missing_informative: bool | Sequence[str | int] = False,
         workers: int | None = None,
         schedule: Literal["deterministic", "free"] = "deterministic",
         bound: Literal["paper", "conditional"] = "paper",
@@ -132,6 +135,7 @@ class PYMixture(DPMixture):
         max_new: int = 50,
         max_components: int | None = None,
         half_life: int | str | None = None,
+        missing_informative: bool | Sequence[str | int] = False,
         workers: int | None = None,
         schedule: Literal["deterministic", "free"] = "deterministic",
         bound: Literal["paper", "conditional"] = "paper",

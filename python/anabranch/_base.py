@@ -370,6 +370,11 @@ class StreamingMixture(DensityMixin, StreamingEstimator):
         return self._attribute("means", "means_")
 
     @property
+    def missing_(self):
+        """How often values are missing with ``missing_informative``, shape (n_components_, n_features); NaN of other columns."""
+        return self._attribute("missing", "missing_")
+
+    @property
     def covariances_(self):
         """Expected covariance of each component; the shape follows the family as in scikit-learn's mixtures."""
         family = self._family_name()
@@ -455,6 +460,7 @@ class StreamingMixture(DensityMixin, StreamingEstimator):
             bootstrap=provenance["bootstrap_rows"],
             random_state=provenance["seed"],
             half_life=int(half_life) if isinstance(half_life, float) and half_life.is_integer() else half_life,
+            missing_informative=made["missing_informative"],
         )
         return model._with_columns(provenance["schema"])._go_on(data)
 
@@ -499,6 +505,15 @@ class StreamingMixture(DensityMixin, StreamingEstimator):
         half_life = getattr(self, "half_life", None)
         return half_life if half_life is None or isinstance(half_life, str) else str(_whole("half_life", half_life, 1))
 
+    def _missing_informative(self):
+        # And of this one.
+        columns = getattr(self, "missing_informative", False)
+        if isinstance(columns, (bool, np.bool_)):
+            return "*" if columns else None
+        if isinstance(columns, str) or not isinstance(columns, (list, tuple, np.ndarray)) or len(columns) == 0:
+            raise ValueError(f"missing_informative: {columns!r} is neither True nor False nor a list of columns")
+        return ",".join(str(column) for column in columns)
+
     def _own_options(self):
         _one_of("labels", self.labels, _LABELS)
         options = {
@@ -508,6 +523,7 @@ class StreamingMixture(DensityMixin, StreamingEstimator):
             "polish": None if self.polish is None else _whole("polish", self.polish, 1),
             "max_components": self._most_components(),
             "half_life": self._half_life(),
+            "missing_informative": self._missing_informative(),
         }
         for name in (*_PRIORS, "resolution"):
             value = getattr(self, name)

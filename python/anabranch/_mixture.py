@@ -40,6 +40,9 @@ class DPMixture(StreamingMixture):
         no longer than that (but 1000), others no longer than an eighth of it (but 32). A time such as ``"30s"``, ``"5m"``,
         ``"1h"`` or ``"7d"``: then ``times`` of ``fit`` and ``partial_fit`` say when rows were. ``"auto"`` forgets, component by
         component, what the newest rows speak against.
+    missing_informative : bool or list of columns, default=False
+        Whether it is learned that values (NaN) are missing, as a column of zeros and ones for each column or for those that are
+        named: components may differ by it, and densities count it.
     workers : int, optional
         Minibatches in flight, each with the posterior it started from; by default at most 64 and fewer at first, and
         as many as threads with ``schedule="free"``.
@@ -71,6 +74,8 @@ class DPMixture(StreamingMixture):
     n_components_between_ : tuple
         Between how many components the rows cannot tell.
     means_ : array of shape (n_components_, n_features)
+    missing_ : array of shape (n_components_, n_features)
+        With ``missing_informative``, how often values are missing.
     covariances_ : array
         Of shape (n_components_, n_features, n_features), (n_components_, n_features) for ``diagonal`` and
         (n_components_,) for ``spherical``.
@@ -120,6 +125,7 @@ class DPMixture(StreamingMixture):
         max_new=50,
         max_components=None,
         half_life=None,
+        missing_informative=False,
         workers=None,
         schedule="deterministic",
         bound="paper",
@@ -142,6 +148,7 @@ class DPMixture(StreamingMixture):
         self.max_new = max_new
         self.max_components = max_components
         self.half_life = half_life
+        self.missing_informative = missing_informative
         self.workers = workers
         self.schedule = schedule
         self.bound = bound
@@ -201,6 +208,7 @@ class PYMixture(DPMixture):
         max_new=50,
         max_components=None,
         half_life=None,
+        missing_informative=False,
         workers=None,
         schedule="deterministic",
         bound="paper",
@@ -224,6 +232,7 @@ class PYMixture(DPMixture):
             max_new=max_new,
             max_components=max_components,
             half_life=half_life,
+            missing_informative=missing_informative,
             workers=workers,
             schedule=schedule,
             bound=bound,

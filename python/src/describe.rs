@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use anabranch::family::{AnyFamily, Block};
+use anabranch::family::{AnyFamily, Block, Conjugate};
 use anabranch::posterior::HalfLife;
 use anabranch_cli::FeatureModel;
 use anabranch_cli::args::half_life::as_flag;
@@ -56,6 +56,7 @@ fn mixture(bytes: &[u8], name: &str) -> Result<serde_json::Value, Fault> {
     Ok(serde_json::json!({
         "model": name,
         "family": family_text(posterior.family(), &model.provenance.schema),
+        "missing_informative": informative(posterior.family(), &model.provenance.schema),
         "process": posterior.process(),
         "half_life": half_life,
         "provenance": model.provenance,
@@ -65,11 +66,25 @@ fn mixture(bytes: &[u8], name: &str) -> Result<serde_json::Value, Fault> {
 /// The parameter `family` that makes this one.
 fn family_text(family: &AnyFamily, schema: &Schema) -> String {
     let AnyFamily::Product(product) = family else { return family.name().to_owned() };
+    let of_values = || product.blocks().iter().filter(|block| !block.is_absence());
+    if let (Some(block), 1) = (of_values().next(), of_values().count()) {
+        return block.family.name().to_owned();
+    }
     let part = |block: &Block| {
         let names: Vec<&str> = block.columns.iter().map(|ix| schema.columns[*ix].name.as_str()).collect();
         format!("{}:{}", block.family.name(), names.join(","))
     };
-    product.blocks().iter().map(part).collect::<Vec<_>>().join("+")
+    of_values().map(part).collect::<Vec<_>>().join("+")
+}
+
+/// The parameter `missing_informative` of this one: the columns, or whether it is all of them.
+fn informative(family: &AnyFamily, schema: &Schema) -> serde_json::Value {
+    let columns = family.absent(&vec![0.0; family.n_features()]);
+    match columns.len() {
+        0 => serde_json::json!(false),
+        all if all == schema.columns.len() => serde_json::json!(true),
+        _ => columns.iter().map(|(ix, _)| schema.columns[*ix].name.as_str()).collect(),
+    }
 }
 
 /// The command line; returns its exit code.

@@ -193,6 +193,8 @@ pub struct Options {
     pub max_components: Option<usize>,
     #[serde(default)]
     pub half_life: Option<String>,
+    #[serde(default)]
+    pub missing_informative: Option<String>,
 }
 
 impl Parameters for Options {
@@ -209,6 +211,7 @@ impl Parameters for Options {
             ("polish", self.polish.is_some()),
             ("max_components", self.max_components.is_some()),
             ("half_life", self.half_life.is_some()),
+            ("missing_informative", self.missing_informative.is_some()),
         ];
         let model = if self.discount.is_some() { ModelKind::Py } else { ModelKind::Dp };
         request(model, self.half_life.is_some()).check(self.engine.given(&own))?;
@@ -231,7 +234,7 @@ impl Parameters for Options {
 impl Options {
     /// What a component is.
     pub fn spec(&self) -> Result<FamilySpec, Fault> {
-        Ok(FamilySpec::parse(&self.family)?)
+        Ok(FamilySpec::parse(&self.family)?.with_absence(self.missing_informative.as_deref())?)
     }
 
     /// The prior, as the flags of the command line hold it.

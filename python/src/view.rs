@@ -277,6 +277,14 @@ impl View {
                 summaries.iter().flat_map(|s| s.covariance.clone().unwrap_or_default()).collect();
             attributes.set_item("covariances", PyArray1::from_vec(py, all).reshape([k, d, d])?)?;
         }
+        let absent: Vec<_> = self.components().map(|c| family.absent(&c.evidence().stats)).collect();
+        if absent.iter().any(|columns| !columns.is_empty()) {
+            let mut shares = vec![f64::NAN; k * d];
+            for (component, columns) in absent.iter().enumerate() {
+                columns.iter().for_each(|(column, share)| shares[component * d + column] = *share);
+            }
+            attributes.set_item("missing", matrix(shares)?)?;
+        }
         if let Some(probabilities) = self.probabilities(py)? {
             attributes.set_item("probabilities", probabilities)?;
         }

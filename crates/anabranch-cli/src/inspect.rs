@@ -104,6 +104,9 @@ struct Row {
     confused_with: Option<u64>,
     #[serde(flatten)]
     summary: Summary,
+    /// How often values of each column are missing, where that is learned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing: Option<Vec<Option<f64>>>,
 }
 
 /// Runs the command.
@@ -183,6 +186,7 @@ fn inspect(model: &Model) -> Result<Inspection, Failure> {
                 certainty: diagnosed(component).and_then(|found| found.certainty),
                 confused_with: diagnosed(component).and_then(|found| Some(found.confused_with?.0)),
                 summary: shown.settled(posterior.family().summary(&component.evidence().stats)),
+                missing: missing(posterior.family(), &component.evidence().stats),
             })
             .collect(),
         shown,
@@ -233,6 +237,22 @@ fn against(model: &Model, other: &Model, name: String) -> Result<Option<Against>
     }))
 }
 
+/// How often values of each column are missing, where that is learned.
+fn missing(family: &AnyFamily, stats: &[f64]) -> Option<Vec<Option<f64>>> {
+    let mut shares = vec![None; family.dimensions()];
+    let absent = family.absent(stats);
+    absent.iter().for_each(|(column, share)| shares[*column] = Some(*share));
+    (!absent.is_empty()).then_some(shares)
+}
+
+/// The same behind a cell.
+fn with_missing(cell: String, missing: Option<&Vec<Option<f64>>>, column: usize) -> String {
+    match missing.and_then(|columns| columns[column]) {
+        Some(share) => format!("{cell}, {:.0} % missing", 100.0 * share),
+        None => cell,
+    }
+}
+
 /// Columns of the data that a line has room for.
 const COLUMNS_SHOWN: usize = 6;
 
@@ -276,7 +296,9 @@ fn print_table(inspection: &Inspection, top: usize, out: &mut impl Write) -> Res
             grouped(row.count.round()),
             format!("{:.1} %", 100.0 * row.weight),
         ];
-        line.extend((0..columns).map(|column| inspection.shown.cell(&row.summary, column)));
+        line.extend((0..columns).map(|column| {
+            with_missing(inspection.shown.cell(&row.summary, column), row.missing.as_ref(), column)
+        }));
         lines.push(line);
     }
     let mut prior = vec![String::new(), "prior".to_owned(), String::new(), String::new()];

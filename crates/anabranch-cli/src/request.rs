@@ -99,7 +99,7 @@ const RESEARCH: Rule = Rule { heading: "Research", ..INPUT };
 const TABLE: &[Rule] = &[
     Rule { flags: &["format", "on_bad_row", "max_memory", "rows", "source"], ..INPUT },
     Rule {
-        flags: &["missing"],
+        flags: &["missing", "missing_informative"],
         models: MIXTURES,
         algorithms: &[Sda],
         places: HERE,
@@ -254,6 +254,7 @@ const TABLE: &[Rule] = &[
             "columns",
             "model",
             "family",
+            "missing_informative",
             "alpha",
             "discount",
             "vocabulary",

@@ -90,6 +90,9 @@ fn choose(masses: &[f64], rng: &mut Xoshiro256PlusPlus) -> usize {
 }
 
 fn cell(schema: &Schema, column: usize, value: f64) -> String {
+    if value.is_nan() {
+        return String::new();
+    }
     match schema.columns.get(column).and_then(|c| c.categories.as_ref()) {
         Some(categories) => {
             categories.get(value as usize).map_or(anabranch_io::OTHER.to_owned(), |c| quoted(c))

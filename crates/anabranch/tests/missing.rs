@@ -26,19 +26,18 @@ fn holed(rows: &Batch, share: f64, seed: u64) -> Batch {
     Batch::with_missing(rows.dimensions(), values.collect()).unwrap()
 }
 
+/// No tolerance: every iteration that rounding allows is taken and checked.
+fn to_the_end() -> Settings {
+    Settings { absolute_tolerance: 0.0, relative_tolerance: 0.0, max_iterations: 25, ..Settings::default() }
+}
+
 fn families() -> impl Iterator<Item = &'static str> {
     ALL_FAMILIES.into_iter().filter(|name| *name != "multinomial")
 }
 
 #[test]
 fn the_objective_never_falls_and_every_row_counts_once() {
-    // No tolerance: every iteration that rounding allows is taken and checked.
-    let settings = Settings {
-        absolute_tolerance: 0.0,
-        relative_tolerance: 0.0,
-        max_iterations: 25,
-        ..Settings::default()
-    };
+    let settings = to_the_end();
     for name in families() {
         for seed in [1, 2, 3] {
             let Model { family, rows } = model(name, seed, 300, 4);
@@ -115,6 +114,52 @@ fn clusters_are_found_with_a_third_of_the_cells_missing() {
         // A row in a hundred has no cell left, and is anybody's.
         assert!(rand > 0.9 && components == 3, "{name}: {rand} {components}");
     }
+}
+
+/// Two groups of the same values, of which one lacks most of three columns and the other lacks few.
+fn alike_but_for_holes(per_cluster: usize) -> Batch {
+    let rng = &mut Xoshiro256PlusPlus::seed_from_u64(8);
+    let complete = separated(7, 1, 2 * per_cluster, 4, 6.0);
+    let cell = |(ix, value): (usize, f64)| {
+        let share = [0.0, if ix / 4 < per_cluster { 0.9 } else { 0.1 }][usize::from(ix % 4 > 0)];
+        if rng.random::<f64>() < share { f64::NAN } else { value }
+    };
+    Batch::with_missing(4, complete.into_iter().enumerate().map(cell).collect()).unwrap()
+}
+
+#[test]
+fn clusters_that_differ_by_what_is_missing_are_found_on_request() {
+    let rows = alike_but_for_holes(400);
+    for family in
+        [AnyFamily::from(Gaussian::from_rows(&rows).unwrap()), Diagonal::from_rows(&rows).unwrap().into()]
+    {
+        let name = family.name();
+        let (_, components) = agreement(family.clone(), &rows, 400);
+        assert_eq!(components, 1, "{name}");
+        let (rand, components) = agreement(family.with_absence(vec![0, 1, 2, 3], &rows).unwrap(), &rows, 400);
+        // The majority of three columns is wrong in a row of thirty-six.
+        assert!(rand > 0.8 && components == 2, "{name}: {rand} {components}");
+    }
+}
+
+#[test]
+fn the_objective_rises_where_absence_is_learned_too() {
+    let settings = to_the_end();
+    let batch = alike_but_for_holes(150);
+    let family =
+        AnyFamily::from(Gaussian::from_rows(&batch).unwrap()).with_absence(vec![3, 1], &batch).unwrap();
+    let prior: Posterior<AnyFamily, Dirichlet> = Posterior::prior(family, process());
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    let (increment, report) = infer(&prior, &batch, &settings, &mut rng, &mut Workspace::default());
+    for pair in report.objective.windows(2) {
+        assert!(
+            pair[1] >= pair[0] - OBJECTIVE_ROUNDING * pair[0].abs(),
+            "fell from {} to {}",
+            pair[0],
+            pair[1]
+        );
+    }
+    assert!((increment.expected_mass() - 300.0).abs() < 1e-9);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anabranch::posterior::HalfLife;
 use anabranch::process::Parameter;
+use anabranch_io::ALL_COLUMNS;
 use clap::Args;
 
 use super::cluster::LoginArgs;
@@ -65,6 +66,10 @@ pub struct FitArgs {
     /// by `+` with their columns, such as gaussian:height,weight+categorical:colour
     #[arg(long, value_name = "FAMILY", default_value = "gaussian")]
     pub family: String,
+    /// Learn whether values are missing too, as a column of zeros and ones for each of these columns (all unless told): components
+    /// may differ by it, and densities count it
+    #[arg(long, value_name = "COLUMNS", num_args = 0..=1, require_equals = true, default_missing_value = ALL_COLUMNS)]
+    pub missing_informative: Option<String>,
     /// Nonparametric model
     #[arg(long, value_name = "MODEL", default_value = "dp")]
     pub model: ModelKind,

@@ -62,9 +62,13 @@ struct Part {
     columns: Vec<String>,
 }
 
-/// What `--family` says.
+/// What `--family` and `--missing-informative` say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FamilySpec(Vec<Part>);
+pub struct FamilySpec {
+    parts: Vec<Part>,
+    /// Columns of which it is learned whether values are missing.
+    informative: Option<String>,
+}
 
 impl FamilySpec {
     /// Reads `gaussian` or `gaussian:a,b+categorical:c`.
@@ -74,12 +78,42 @@ impl FamilySpec {
             return Err(Failure::input(format!("--family {text}: every part of several needs its columns"))
                 .with_hint("for example --family gaussian:height,weight+categorical:colour"));
         }
-        Ok(Self(parts))
+        Ok(Self { parts, informative: None })
+    }
+
+    /// The same with whether values of these columns, or of [`ALL_COLUMNS`], are missing.
+    pub fn with_absence(self, columns: Option<&str>) -> Result<Self, Failure> {
+        if columns.is_some() && self.parts.iter().any(|part| part.kind == Kind::Multinomial) {
+            let message = "--missing-informative does not go with --family multinomial";
+            return Err(Failure::input(message)
+                .with_hint("the counts of a row share their total: rows with missing ones are refused"));
+        }
+        Ok(Self { informative: columns.map(str::to_owned), ..self })
+    }
+
+    /// The columns of which it is learned whether values are missing.
+    fn informative(&self, schema: &Schema) -> Result<Option<Vec<usize>>, Failure> {
+        let Some(columns) = &self.informative else { return Ok(None) };
+        if columns == ALL_COLUMNS {
+            return Ok(Some((0..schema.dimensions()).collect()));
+        }
+        let named = |error: Failure| error.naming("--missing-informative");
+        let places: Vec<usize> = columns
+            .split(',')
+            .map(|name| position(schema, name.trim()).map_err(named))
+            .collect::<Result<_, _>>()?;
+        match (1..places.len()).find(|ix| places[..*ix].contains(&places[*ix])) {
+            Some(ix) => {
+                let name = &schema.columns[places[ix]].name;
+                Err(named(Failure::input(format!("column `{name}` is named twice"))))
+            }
+            None => Ok(Some(places)),
+        }
     }
 
     /// Columns whose cells are labels of categories, as the reader wants them.
     pub fn categorical_columns(&self) -> Vec<String> {
-        let categorical = self.0.iter().filter(|part| part.kind == Kind::Categorical);
+        let categorical = self.parts.iter().filter(|part| part.kind == Kind::Categorical);
         categorical
             .flat_map(|part| match part.columns.is_empty() {
                 true => vec![ALL_COLUMNS.to_owned()],
@@ -90,14 +124,14 @@ impl FamilySpec {
 
     /// The columns that the parts name, in order; `None` when one family takes them all.
     pub fn columns(&self) -> Option<Vec<String>> {
-        let named: Vec<String> = self.0.iter().flat_map(|part| part.columns.clone()).collect();
+        let named: Vec<String> = self.parts.iter().flat_map(|part| part.columns.clone()).collect();
         (!named.is_empty()).then_some(named)
     }
 
     /// Refuses prior flags that do not go together or not with these parts.
     pub fn check_prior(&self, prior: &PriorArgs) -> Result<(), Failure> {
         let real = |part: &Part| matches!(part.kind, Kind::Gaussian | Kind::Diagonal | Kind::Spherical);
-        if prior.resolution.is_some() && !self.0.iter().any(real) {
+        if prior.resolution.is_some() && !self.parts.iter().any(real) {
             return Err(Failure::input("--resolution goes with gaussian, diagonal and spherical columns")
                 .with_hint("counts and names are exact: leave it out"));
         }
@@ -106,7 +140,7 @@ impl FamilySpec {
         if prior.prior.is_some() {
             return Err(Failure::input(format!("--prior auto and {first} exclude each other")));
         }
-        let [part] = self.0.as_slice() else {
+        let [part] = self.parts.as_slice() else {
             return Err(Failure::input(format!("{first} goes with one family, not with several"))
                 .with_hint("leave it out: the prior of each part is taken from the data"));
         };
@@ -131,7 +165,7 @@ impl FamilySpec {
 
     /// The family, with the prior of the flags or one taken from the first rows.
     pub fn build(&self, first: &Batch, schema: &Schema, prior: &PriorArgs) -> Result<AnyFamily, Failure> {
-        let family = match self.0.as_slice() {
+        let family = match self.parts.as_slice() {
             [part] if prior.choice() == PriorChoice::Given => with_prior(part.kind, first, prior),
             [part] => from_rows(part.kind, first),
             parts => product(parts, schema, |kind, columns| {
@@ -139,16 +173,20 @@ impl FamilySpec {
                 from_rows(kind, &Batch::with_missing(columns.len(), values).map_err(Failure::input)?)
             }),
         }?;
-        match prior.resolution.as_deref() {
-            None | Some(AUTO) => Ok(family),
-            Some(text) => with_resolution(family, text, first),
+        let family = match prior.resolution.as_deref() {
+            None | Some(AUTO) => family,
+            Some(text) => with_resolution(family, text, first)?,
+        };
+        match self.informative(schema)? {
+            None => Ok(family),
+            Some(columns) => Ok(family.with_absence(columns, first)?),
         }
     }
 
     /// Refuses covariances of more columns than memory holds: a model needs several components, and several copies of each.
     pub fn check_size(&self, schema: &Schema, max_memory: u64) -> Result<(), Failure> {
         const COPIES: u64 = 8;
-        let full = self.0.iter().filter(|part| part.kind == Kind::Gaussian);
+        let full = self.parts.iter().filter(|part| part.kind == Kind::Gaussian);
         let columns = |part: &Part| match part.columns.len() {
             0 => schema.dimensions() as u64,
             named => named as u64,
@@ -169,9 +207,16 @@ impl FamilySpec {
 
     /// A family with the domain of the one to come, for checking the rows that it is made from.
     pub fn domain(&self, schema: &Schema) -> Result<AnyFamily, Failure> {
-        match self.0.as_slice() {
+        let family = match self.parts.as_slice() {
             [part] => neutral(part.kind, schema.dimensions()),
             parts => product(parts, schema, |kind, columns| neutral(kind, columns.len())),
+        }?;
+        match self.informative(schema)? {
+            None => Ok(family),
+            Some(columns) => {
+                let row = Batch::new(schema.dimensions(), vec![0.0; schema.dimensions()]);
+                Ok(family.with_absence(columns, &row.map_err(Failure::input)?)?)
+            }
         }
     }
 }
@@ -246,17 +291,16 @@ fn product(
 ) -> Result<AnyFamily, Failure> {
     let mut blocks = Vec::with_capacity(parts.len());
     for part in parts {
-        let columns: Vec<usize> = part
-            .columns
-            .iter()
-            .map(|name| {
-                schema.position(name).ok_or_else(|| Failure::input(format!("there is no column `{name}`")))
-            })
-            .collect::<Result<_, _>>()?;
+        let columns: Vec<usize> =
+            part.columns.iter().map(|name| position(schema, name)).collect::<Result<_, _>>()?;
         let family = family_of(part.kind, &columns)?;
         blocks.push(Block { columns, family });
     }
     Ok(AnyFamily::Product(Product::new(blocks)?))
+}
+
+fn position(schema: &Schema, name: &str) -> Result<usize, Failure> {
+    schema.position(name).ok_or_else(|| Failure::input(format!("there is no column `{name}`")))
 }
 
 /// The flags with what the data say where a flag is missing.

@@ -35,7 +35,7 @@ pub use summary::{print_outcome, said_of_data, write_report};
 #[cfg(feature = "cluster")]
 pub use trace::Trace;
 
-use crate::args::{Algorithm, FitArgs, ModelKind, ReadArgs};
+use crate::args::{Algorithm, FitArgs, Missing, ModelKind, ReadArgs};
 #[cfg(feature = "cluster")]
 use crate::cluster;
 use crate::engine::discount;
@@ -82,6 +82,7 @@ fn fit(args: &FitArgs) -> Result<(), Failure> {
         return Err(Failure::left_out("does not talk to clusters", "cluster"));
     }
     check_times_read(args)?;
+    check_missing(args)?;
     let outputs = [
         ("--out", args.output.out.as_deref()),
         ("--trace", args.output.trace.as_deref()),
@@ -106,7 +107,7 @@ fn fit(args: &FitArgs) -> Result<(), Failure> {
         Some(begun) => *begun.model.fold.posterior().process(),
         None => args.engine.process(discount(args.model, args.discount))?,
     };
-    let spec = FamilySpec::parse(&args.family)?;
+    let spec = FamilySpec::parse(&args.family)?.with_absence(args.missing_informative.as_deref())?;
     spec.check_prior(&args.prior)?;
     let mut options = match &begun {
         Some(Begun { model, .. }) => {
@@ -228,6 +229,16 @@ fn time_column(args: &FitArgs, begun: Option<&Begun>) -> Result<Option<String>, 
         _ if args.time.is_none() => Ok(None),
         _ => Err(Failure::input("--time goes with a half-life that is a time")
             .with_hint("say --half-life 1h, or leave --time out")),
+    }
+}
+
+/// Rows of which nothing is missing say nothing about it.
+fn check_missing(args: &FitArgs) -> Result<(), Failure> {
+    let left_out = matches!(args.read.missing, Some(Missing::Fail | Missing::Skip));
+    match args.missing_informative.is_some() && left_out {
+        true => Err(Failure::input("--missing-informative goes with --missing model")
+            .with_hint("leave --missing out: rows with missing values are learned from")),
+        false => Ok(()),
     }
 }
 

@@ -167,6 +167,81 @@ fn missing_names_are_filled_in_with_the_most_probable() {
     assert_eq!(run.ok().lines().next(), Some("colour,size,size_std"));
 }
 
+/// Values of one hill; of the first rows of each ten `y` is missing nearly always, of the others nearly never.
+fn told_by_holes(rows: std::ops::Range<usize>) -> String {
+    let noise = |t: f64| (1.3 * t).sin() + (1.7 * t).sin() + (2.3 * t).sin();
+    let row = |ix: usize| {
+        let (x, y, z) = (noise(ix as f64), noise(0.7 * ix as f64 + 5.0), noise(0.3 * ix as f64 + 9.0));
+        let lacks = (ix % 10 < 4) != ix.is_multiple_of(37);
+        let cell = |value: f64| if lacks { String::new() } else { value.to_string() };
+        format!("{x},{},{},{}\n", cell(y), cell(z), ["red", "blue"][ix % 2])
+    };
+    format!("x,y,z,c\n{}", rows.map(row).collect::<String>())
+}
+
+#[test]
+fn that_values_are_missing_tells_components_apart_on_request() {
+    let sandbox = Sandbox::with("rows.csv", told_by_holes(0..800));
+    sandbox.write("more.csv", told_by_holes(800..1200));
+    let family = ["--family", "gaussian:x,y,z+categorical:c"];
+    let plain = sandbox.fit(&[&["rows.csv"], &family[..]].concat());
+    assert_eq!(whole(&plain, "components"), 1);
+    let informed = [&family[..], &["--missing-informative=y,z,c", "--bootstrap", "500"]].concat();
+    let result = sandbox.fit(&[&["rows.csv", "--out", "model"], &informed[..]].concat());
+    assert_eq!(whole(&result, "components"), 2);
+    assert_eq!(result["family"], "gaussian×3 + categorical×1 + absence×3");
+    let model = sandbox.run(&["inspect", "model", "--json"]).silent_json();
+    let mut shares: Vec<f64> = Vec::new();
+    for component in model["components"].as_array().unwrap() {
+        let missing = component["missing"].as_array().unwrap();
+        assert!(missing[0].is_null(), "{component}");
+        shares.push(missing[2].as_f64().unwrap());
+        assert!(missing[3].as_f64().unwrap() < 0.05, "{component}");
+    }
+    shares.sort_by(f64::total_cmp);
+    assert!(shares[0] < 0.1 && shares[1] > 0.9, "{shares:?}");
+    assert!(sandbox.run(&["inspect", "model"]).ok().contains(", 0 % missing"));
+    // Answers go by it, and a name is filled in although nobody has ever missed one.
+    sandbox.write("new.csv", "x,y,z,c\n0,,,red\n0,0.1,0.2,red\n0,0.1,0.2,\n");
+    let labels = sandbox.run(&["predict", "model", "new.csv"]);
+    let labels = labels.column("component");
+    assert!(labels[0] != labels[1], "{labels:?}");
+    let filled = sandbox.run(&["impute", "model", "new.csv"]);
+    assert!(["red", "blue"].contains(&filled.column("c")[2]), "{}", filled.stdout);
+    let drawn = sandbox.run(&["sample", "model", "--rows", "200"]);
+    let holes = drawn.column("z").iter().filter(|cell| cell.is_empty()).count();
+    assert!((50..110).contains(&holes), "{holes}");
+    // The model says it, and a run that goes on learns it too; so does a merge.
+    let further = sandbox.fit(&["more.csv", "--from", "model", "--out", "further"]);
+    assert_mass(&further, 1200);
+    assert_eq!((whole(&further, "components"), &further["family"]), (2, &result["family"]));
+    sandbox.fit(&[&["more.csv", "--out", "other"], &informed[..]].concat());
+    sandbox.run(&["merge", "model", "other", "--out", "merged"]).ok();
+    let merged = sandbox.run(&["inspect", "merged", "--json"]).silent_json();
+    assert_eq!(merged["components"].as_array().map(Vec::len), Some(2), "{merged}");
+    assert_eq!(merged["family"], result["family"]);
+    sandbox.fit(&[&["more.csv", "--out", "plain"], &family[..]].concat());
+    assert!(sandbox.run(&["merge", "model", "plain", "--out", "merged"]).code != 0);
+}
+
+#[test]
+fn learning_what_is_missing_is_refused_where_it_means_nothing() {
+    let sandbox = Sandbox::with("rows.csv", told_by_holes(0..60));
+    let refused = |words: &[&str]| sandbox.run(&[&["fit", "rows.csv"], words].concat()).message().to_owned();
+    let goes_with = "--missing-informative goes with --missing model";
+    assert_eq!(refused(&["--missing-informative", "--missing", "skip"]), goes_with);
+    let other = "--missing-informative belongs to --model dp or py; this is --model bp";
+    assert_eq!(refused(&["--missing-informative", "--model", "bp"]), other);
+    let from = "--missing-informative does not go with --from";
+    assert_eq!(refused(&["--missing-informative", "--from", "model"]), from);
+    let multinomial = "--missing-informative does not go with --family multinomial";
+    assert_eq!(refused(&["--missing-informative", "--columns", "x", "--family", "multinomial"]), multinomial);
+    let unknown = "--missing-informative: there is no column `w`";
+    assert_eq!(refused(&["--missing-informative=x,w", "--columns", "x,y"]), unknown);
+    let twice = "--missing-informative: column `x` is named twice";
+    assert_eq!(refused(&["--missing-informative=x,y,x", "--columns", "x,y"]), twice);
+}
+
 #[test]
 fn a_model_of_features_or_topics_fills_nothing_in() {
     let sandbox = Sandbox::with("rows.csv", three_clusters(20, 1).csv());

@@ -38,6 +38,7 @@ const TRIALS: &[Trial] = &[
     trial("columns", &["--columns", "x"]),
     Trial { seen: Seen::OnBadRows, ..trial("on_bad_row", &["--on-bad-row", "skip"]) },
     Trial { seen: Seen::OnMissing, ..trial("missing", &["--missing", "skip"]) },
+    Trial { seen: Seen::OnMissing, ..trial("missing_informative", &["--missing-informative"]) },
     trial("header", &["--header", "no"]),
     trial("delimiter", &["--delimiter", ";"]),
     // Small input fits into any memory: `memory.rs`.

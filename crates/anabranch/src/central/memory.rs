@@ -85,7 +85,7 @@ impl Memory {
             posterior.family().sample(&known[component], rng, &mut row);
             // The smallest of as many variates as there are rows, one after another.
             variate += -(1.0 - rng.random::<f64>()).ln() / (mass - drawn as f64).max(1.0);
-            if row.iter().all(|value| value.is_finite()) {
+            if !row.iter().any(|value| value.is_infinite()) {
                 rows.insert(variate.to_bits(), (row.clone(), 1.0));
             }
         }

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{PriorError, require_len};
 use super::{
-    Bernoulli, Categorical, Conjugate, Diagonal, DomainError, DrawNatural, Family, Gap, Gaussian,
-    Multinomial, Partition, Poisson, Predictive, Product, Spherical, Summary,
+    Absence, Bernoulli, Block, Categorical, Conjugate, Diagonal, DomainError, DrawNatural, Family, Gap,
+    Gaussian, Multinomial, Partition, Poisson, Predictive, Product, Spherical, Summary,
 };
+use crate::batch::Batch;
 
 /// One of the families of this crate. Deserialising one validates it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,6 +33,8 @@ pub enum AnyFamily {
     Multinomial(Multinomial),
     /// Blocks of columns with different families.
     Product(Product),
+    /// Whether values are missing, as a block of a product beside those of the values.
+    Absence(Absence),
 }
 
 macro_rules! delegate {
@@ -45,6 +48,7 @@ macro_rules! delegate {
             AnyFamily::Poisson($family) => $call,
             AnyFamily::Multinomial($family) => $call,
             AnyFamily::Product($family) => $call,
+            AnyFamily::Absence($family) => $call,
         }
     };
 }
@@ -59,7 +63,7 @@ macro_rules! from_each {
     };
 }
 
-from_each!(Gaussian, Diagonal, Spherical, Bernoulli, Categorical, Poisson, Multinomial, Product);
+from_each!(Gaussian, Diagonal, Spherical, Bernoulli, Categorical, Poisson, Multinomial, Product, Absence);
 
 impl AnyFamily {
     /// The name that model files and the command line use.
@@ -73,7 +77,28 @@ impl AnyFamily {
             AnyFamily::Poisson(_) => "poisson",
             AnyFamily::Multinomial(_) => "multinomial",
             AnyFamily::Product(_) => "product",
+            AnyFamily::Absence(_) => "absence",
         }
+    }
+
+    /// The same family with whether values of these columns are missing, as often as they are in these rows.
+    pub fn with_absence(self, columns: Vec<usize>, rows: &Batch) -> Result<Self, PriorError> {
+        let absence = Absence::from_rows(rows, &columns)?.into();
+        let mut blocks = match self {
+            AnyFamily::Product(product) => product.blocks().to_vec(),
+            family => vec![Block { columns: (0..family.dimensions()).collect(), family }],
+        };
+        blocks.push(Block { columns, family: absence });
+        Product::new(blocks).map(AnyFamily::Product)
+    }
+
+    /// How often values are missing under these statistics, for each column of which that is learned; empty where it is of none.
+    pub fn absent(&self, stats: &[f64]) -> Vec<(usize, f64)> {
+        let AnyFamily::Product(product) = self else { return Vec::new() };
+        let absences = product.parts(stats).filter(|(block, _)| block.is_absence());
+        absences
+            .flat_map(|(block, part)| block.columns.iter().copied().zip(block.family.summary(part).mean))
+            .collect()
     }
 
     /// The same family whose values stand for intervals of these widths, one for each column; 0 for exact values, counts and

@@ -11,6 +11,7 @@
 
 use rand::Rng;
 
+mod absence;
 mod any;
 mod bernoulli;
 mod categorical;
@@ -37,6 +38,7 @@ mod student_t;
 mod topic;
 mod type_two;
 
+pub use absence::Absence;
 pub use any::AnyFamily;
 pub use bernoulli::Bernoulli;
 pub use categorical::Categorical;

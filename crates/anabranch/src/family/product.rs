@@ -5,7 +5,8 @@
 //! A = Σ_b A_b,     φ = (φ_1, φ_2, …),     p(x | S) = Π_b p_b(x_{c_b} | S_b)
 //! ```
 //!
-//! The count entry of every block holds the same number, and the first one of all is the first entry of `T`.
+//! The count entry of every block holds the same number, and the first one of all is the first entry of `T`. Whether values are missing is a
+//! block too ([`Absence`](super::Absence)), over columns that others describe.
 
 use std::ops::Range;
 
@@ -58,18 +59,23 @@ impl From<Product> for RawProduct {
 }
 
 impl Product {
-    /// Blocks that use each of the columns `0..D` exactly once.
+    /// Blocks that use each of the columns `0..D` exactly once; whether a column is missing may be said once besides.
     pub fn new(blocks: Vec<Block>) -> Result<Self, PriorError> {
         require_some("the product", blocks.len())?;
         for block in &blocks {
             require_len("the columns of a block", block.family.dimensions(), block.columns.len())?;
         }
-        let dimensions = blocks.iter().map(|block| block.columns.len()).sum();
-        let mut used = vec![false; dimensions];
-        for &column in blocks.iter().flat_map(|block| &block.columns) {
-            match used.get_mut(column) {
-                Some(seen) if !*seen => *seen = true,
-                _ => return Err(PriorError::Partition { column }),
+        let of_values = || blocks.iter().filter(|block| !block.is_absence());
+        let dimensions = of_values().map(|block| block.columns.len()).sum();
+        require_some("the product", dimensions)?;
+        let (mut used, mut marked) = (vec![false; dimensions], vec![false; dimensions]);
+        for block in &blocks {
+            let used = if block.is_absence() { &mut marked } else { &mut used };
+            for &column in &block.columns {
+                match used.get_mut(column) {
+                    Some(seen) if !*seen => *seen = true,
+                    _ => return Err(PriorError::Partition { column }),
+                }
             }
         }
         let n_features = blocks.iter().map(|block| block.family.n_features()).sum();
@@ -78,7 +84,7 @@ impl Product {
 
     /// The same family whose values stand for intervals of these widths, one for each column.
     pub fn with_resolution(mut self, widths: &[f64]) -> Result<Self, PriorError> {
-        for block in &mut self.blocks {
+        for block in self.blocks.iter_mut().filter(|block| !block.is_absence()) {
             let own: Vec<f64> = block.columns.iter().map(|column| widths[*column]).collect();
             block.family = block.family.clone().with_resolution(&own)?;
         }
@@ -91,7 +97,7 @@ impl Product {
     }
 
     /// Each block with its part of a feature row.
-    fn parts<'a>(&'a self, stats: &'a [f64]) -> impl Iterator<Item = (&'a Block, &'a [f64])> + 'a {
+    pub(super) fn parts<'a>(&'a self, stats: &'a [f64]) -> impl Iterator<Item = (&'a Block, &'a [f64])> + 'a {
         let mut rest = stats;
         self.blocks.iter().map(move |block| {
             let (part, after) = rest.split_at(block.family.n_features());
@@ -118,6 +124,11 @@ fn each_behind_its_length(all: &[f64]) -> impl Iterator<Item = &[f64]> {
 }
 
 impl Block {
+    /// Whether it says which values are missing, and not what they are.
+    pub fn is_absence(&self) -> bool {
+        matches!(self.family, AnyFamily::Absence(_))
+    }
+
     /// Which of the block's own columns are among these, which ascend.
     fn own_places(&self, columns: &[usize]) -> Vec<usize> {
         (0..self.columns.len()).filter(|place| columns.binary_search(&self.columns[*place]).is_ok()).collect()
@@ -279,11 +290,15 @@ impl Family for Product {
     }
 
     fn sample(&self, stats: &[f64], rng: &mut dyn Rng, out: &mut [f64]) {
-        for (block, part) in self.parts(stats) {
-            with_scratch(block.columns.len(), |row| {
-                block.family.sample(part, rng, row);
-                block.scatter(row, out);
-            });
+        // Values first, then which of them are missing.
+        for absence in [false, true] {
+            for (block, part) in self.parts(stats).filter(|(block, _)| block.is_absence() == absence) {
+                with_scratch(block.columns.len(), |row| {
+                    block.gather(out, row);
+                    block.family.sample(part, rng, row);
+                    block.scatter(row, out);
+                });
+            }
         }
     }
 
@@ -291,8 +306,9 @@ impl Family for Product {
     /// Columns without categories have empty `probabilities`.
     fn summary(&self, stats: &[f64]) -> Summary {
         let d = self.dimensions;
+        let of_values = self.parts(stats).filter(|(block, _)| !block.is_absence());
         let summaries: Vec<_> =
-            self.parts(stats).map(|(block, part)| (&block.columns, block.family.summary(part))).collect();
+            of_values.map(|(block, part)| (&block.columns, block.family.summary(part))).collect();
         let mut mean = vec![0.0; d];
         let mut spread = vec![0.0; d];
         for (columns, summary) in &summaries {
@@ -435,7 +451,8 @@ impl Predictive for ProductPredictive {
             let d = block.columns.len();
             let (mut own_mean, mut own_variance) = (vec![f64::NAN; d], vec![f64::NAN; d]);
             block.with_columns(x, |row| block.predictive.conditional(row, &mut own_mean, &mut own_variance));
-            for (place, column) in block.columns.iter().enumerate().filter(|(_, column)| x[**column].is_nan())
+            // What a block says nothing about stays as it is.
+            for (place, column) in block.columns.iter().enumerate().filter(|(ix, _)| !own_mean[*ix].is_nan())
             {
                 mean[*column] = own_mean[place];
                 variance[*column] = own_variance[place];

@@ -107,6 +107,13 @@ impl Mixture {
     pub fn multinomial() -> Self {
         Self::of(|rows| Ok(Multinomial::from_rows(rows)?.into()))
     }
+
+    /// Learns whether values are missing too, as a column of zeros and ones for each column.
+    pub fn missing_informative(self) -> Self {
+        let family = Arc::clone(&self.family);
+        let make = move |rows: &Batch| family(rows)?.with_absence((0..rows.dimensions()).collect(), rows);
+        Self { family: Arc::new(make), ..self }
+    }
 }
 
 impl<F: Family> Mixture<F> {

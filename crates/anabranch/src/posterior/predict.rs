@@ -21,6 +21,7 @@ use super::envelope::{Envelopes, Member, TOGETHER, first_of_largest};
 use crate::batch::{Batch, missing_columns};
 use crate::family::{Family, Predictive};
 use crate::identify::ComponentId;
+use crate::math::log_sum_exp::log_sum_exp;
 use crate::parallel;
 use crate::process::Process;
 
@@ -224,19 +225,21 @@ impl Predictor {
         }
         let mut probabilities = Vec::new();
         self.responsibilities(x, &mut probabilities);
+        let possible = probabilities.iter().copied().enumerate().filter(|(_, p)| *p > 0.0);
+        let mut possible: Vec<(usize, f64)> = possible.collect();
+        if possible.is_empty() {
+            // The place behind all others is that of the prior.
+            possible.push((self.ids.len(), 1.0));
+        }
         let (mut own_mean, mut own_variance) = (vec![0.0; x.len()], vec![0.0; x.len()]);
         let mut parts = Vec::new();
-        for (ix, probability) in probabilities.iter().enumerate().filter(|(_, p)| **p > 0.0) {
-            self.predictive(ix).conditional(x, &mut own_mean, &mut own_variance);
+        for (ix, probability) in &possible {
+            self.predictive(*ix).conditional(x, &mut own_mean, &mut own_variance);
             parts.push((*probability, own_mean.clone(), own_variance.clone()));
-        }
-        if parts.is_empty() {
-            self.prior.conditional(x, &mut own_mean, &mut own_variance);
-            parts.push((1.0, own_mean, own_variance));
         }
         for column in missing {
             if let Some(names) = self.family.names(column) {
-                mean[column] = self.most_probable_name(x, column, names);
+                mean[column] = self.most_probable_name(x, column, names, &possible);
                 deviation[column] = f64::NAN;
                 continue;
             }
@@ -249,15 +252,23 @@ impl Predictor {
         }
     }
 
-    /// The most probable of the names that have one of their own; of equal ones the first.
-    fn most_probable_name(&self, x: &[f64], column: usize, names: usize) -> f64 {
+    /// The most probable of the names that have one of their own; of equal ones the first. Each component compares its names among
+    /// themselves: whether there is one at all tells components apart, not names.
+    fn most_probable_name(&self, x: &[f64], column: usize, names: usize, possible: &[(usize, f64)]) -> f64 {
         let mut row = x.to_vec();
+        let (mut totals, mut own) = (vec![0.0; names], vec![0.0; names]);
+        for (ix, probability) in possible {
+            for (name, ln) in own.iter_mut().enumerate() {
+                row[column] = name as f64;
+                *ln = self.predictive(*ix).ln_density(&row);
+            }
+            let all = log_sum_exp(&own);
+            totals.iter_mut().zip(&own).for_each(|(total, ln)| *total += probability * (ln - all).exp());
+        }
         let mut best = (f64::NEG_INFINITY, 0.0);
-        for name in 0..names.saturating_sub(1).max(1) {
-            row[column] = name as f64;
-            let ln_density = self.ln_density(&row);
-            if ln_density > best.0 {
-                best = (ln_density, name as f64);
+        for (name, total) in totals.iter().take(names.saturating_sub(1).max(1)).enumerate() {
+            if *total > best.0 {
+                best = (*total, name as f64);
             }
         }
         best.1

@@ -2,6 +2,7 @@
 //!
 //! One file per law; [`cases`] lists the families, in several numbers of columns, with rows of their domains.
 
+mod absence;
 mod algebra;
 mod cases;
 mod frames;
