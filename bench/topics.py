@@ -26,7 +26,7 @@ CORPORA = {"bbc": 325, "newsarticles": 400, "news20": 2775}
 WORKERS = [1, 2, 4, 8, 16, 32, 64]
 SMALLEST = 1e-12
 # Planted topics: how many there are, and in how many documents.
-PLANTED = {"disjoint": "words of their own", "dirichlet": "Dirichlet(0.05) over 1,000 words", "overlap": "the same over 500 words, 30 % of them common words"}
+PLANTED = {"disjoint": "words of their own", "dirichlet": "`Dirichlet(0.05)` over 1,000 words", "overlap": "the same over 500 words, three in ten of them common words"}
 NUMBERS = [1, 3, 5, 10, 20, 50]
 SIZES = [300, 1000, 5000, 10000]
 DRAWS = 5
