@@ -1,6 +1,7 @@
 """Measures topics next to tomotopy, gensim and scikit-learn, and writes docs/topics.md.
 
     python bench/topics.py --data DIR --binary target/release/anabranch [--write] [--only bbc]
+    python bench/topics.py --only planted [--draws 2] [--most 1000]
 
 DIR has NAME_bow.npz (indptr, indices, data, shape of a sparse matrix, documents × words) and NAME_vocab.txt for each corpus.
 Document completion, the same for everybody: the words of a test document go in turn to an observed and to a held-out half; the
@@ -17,6 +18,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import record
 import scipy.sparse as sparse
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,10 +26,10 @@ CORPORA = {"bbc": 325, "newsarticles": 400, "news20": 2775}
 WORKERS = [1, 2, 4, 8, 16, 32, 64]
 SMALLEST = 1e-12
 # Planted topics: how many there are, and in how many documents.
-PLANTED = {"disjoint": "words of their own", "dirichlet": "Dirichlet(0.05) over 1,000 words", "overlap": "the same over 500 words, 30 % of them common words"}
+PLANTED = {"disjoint": "words of their own", "dirichlet": "`Dirichlet(0.05)` over 1,000 words", "overlap": "the same over 500 words, three in ten of them common words"}
 NUMBERS = [1, 3, 5, 10, 20, 50]
 SIZES = [300, 1000, 5000, 10000]
-DRAWS = 2
+DRAWS = 5
 LARGE = 0.01
 # The rival is given no more than it can do in minutes.
 RIVAL_DOCUMENTS = 1000
@@ -244,8 +246,8 @@ def agreement(binary: Path, data: Path, name: str, model: Path, corpus: Path) ->
     return {"subjects": len(shown["subjects"]), "categories": told, "nmi": score(subjects), "nmi of LDA told the number": score(rival)}
 
 
-def draw(kind: str, k: int, n: int, rng: np.random.Generator) -> sparse.csr_matrix:
-    """Documents of about 80 words of `k` topics."""
+def draw(kind: str, k: int, n: int, rng: np.random.Generator) -> tuple[sparse.csr_matrix, np.ndarray]:
+    """Documents of about 80 words of `k` topics, and the words of these."""
     n_words = {"disjoint": 20 * max(k, 5), "dirichlet": 1000, "overlap": 500}[kind]
     if kind == "disjoint":
         topics = np.repeat(np.eye(k), n_words // k, axis=1) * k / n_words
@@ -258,7 +260,22 @@ def draw(kind: str, k: int, n: int, rng: np.random.Generator) -> sparse.csr_matr
     lengths = np.maximum(rng.poisson(80, size=n), 5)
     chances = shares @ topics
     chances /= chances.sum(axis=1, keepdims=True)
-    return sparse.csr_matrix(np.array([rng.multinomial(*pair) for pair in zip(lengths, chances)], dtype=float))
+    return sparse.csr_matrix(np.array([rng.multinomial(*pair) for pair in zip(lengths, chances)], dtype=float)), topics
+
+
+def words_of(model: Path) -> np.ndarray:
+    """How often each topic has each word, from a model file (docs/model-format.md)."""
+    data = model.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    place = json.loads(data[8 : 8 + length])["component.stats"]
+    first, last = (8 + length + offset for offset in place["data_offsets"])
+    return np.frombuffer(data[first:last], "<f8").reshape(place["shape"])[:, 1:]
+
+
+def cosine(topics: np.ndarray, found: np.ndarray) -> float:
+    """Mean over the true topics of the cosine with the nearest one."""
+    unit = lambda rows: rows / np.linalg.norm(rows, axis=1, keepdims=True)  # noqa: E731
+    return float((unit(topics) @ unit(found).T).max(axis=1).mean())
 
 
 def count_rival(corpus: sparse.csr_matrix) -> int:
@@ -273,48 +290,63 @@ def count_rival(corpus: sparse.csr_matrix) -> int:
     return int((counts >= LARGE * counts.sum()).sum())
 
 
-def planted(binary: Path, work: Path) -> list[dict]:
-    """Topics with a hundredth of the words, next to the true number."""
+def planted(binary: Path, work: Path, draws: int, most: int) -> list[dict]:
+    """Topics with a hundredth of the words, next to the true number, and how near the true ones are."""
     folder = work / "planted"
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
-    for seed in range(DRAWS):
-        for n, k, kind in ((n, k, kind) for n in SIZES for k in NUMBERS for kind in PLANTED):
-            corpus = draw(kind, k, n, np.random.default_rng([seed, k, n]))
+    for seed, n in ((seed, n) for seed in range(draws) for n in SIZES if n <= most):
+        for k, kind in ((k, kind) for k in NUMBERS for kind in PLANTED):
+            corpus, topics = draw(kind, k, n, np.random.default_rng([seed, k, n]))
             sparse.save_npz(folder / "train.npz", corpus)
-            found = {}
+            row: dict = {"kind": kind, "k": k, "documents": n, "draw": seed, "found": {}, "cosine": {}, "cpu": {}}
             for workers in (1, 16):
                 command = [binary, "fit", folder / "train.npz", "--model", "hdp", "--threads", "1", "--json", "--quiet", "--out", folder / "model"]
                 command += ["--workers", workers, "--schedule", "deterministic"]
-                subprocess.run([str(part) for part in command], capture_output=True, check=True)
-                shown = subprocess.run([str(binary), "inspect", str(folder / "model"), "--json"], capture_output=True, text=True, check=True)
-                weights = [topic["weight"] for topic in json.loads(shown.stdout)["components"]]
-                found[f"{workers} worker{'s' * (workers > 1)}"] = sum(weight >= LARGE for weight in weights)
+                told = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=True).stdout
+                words, method = words_of(folder / "model"), f"{workers} worker{'s' * (workers > 1)}"
+                row["found"][method] = int((words.sum(axis=1) >= LARGE * words.sum()).sum())
+                row["cosine"][method] = round(cosine(topics, words), 4)
+                row["cpu"][method] = round(json.loads(told)["cpu_seconds"], 2)
             if seed == 0 and n <= RIVAL_DOCUMENTS:
-                found["tomotopy HDPModel"] = count_rival(corpus)
-            rows.append({"kind": kind, "k": k, "documents": n, "draw": seed, "found": found})
-            print(rows[-1], flush=True)
-            (folder / "rows.json").write_text(json.dumps(rows))
+                row["found"]["tomotopy HDPModel"] = count_rival(corpus)
+            rows.append(row)
+            print(row, flush=True)
+        record.write("topics-planted", f"bench/topics.py --only planted --draws {draws} --most {most}", rows, planted_texts(rows), ("tomotopy",))
     return rows
 
 
-def planted_table(rows: list[dict]) -> str:
+def planted_texts(rows: list[dict]) -> dict[str, str]:
     methods = ["1 worker", "16 workers", "tomotopy HDPModel"]
     lines = [
-        "## Planted topics\n\nTopics with at least one word in a hundred, in documents of about 80 words. " + "; ".join(f"{kind}: {told}" for kind, told in PLANTED.items()) + ". tomotopy's HDP with its defaults has the first draw alone.\n",
-        "| topics | true | documents | anabranch, 1 worker | anabranch, 16 workers | tomotopy HDPModel |",
-        "|---|---|---|---|---|---|",
+        "| topics | true | documents | anabranch, 1 worker | anabranch, 16 workers | cosine | tomotopy HDPModel |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for kind, k, n in dict.fromkeys((row["kind"], row["k"], row["documents"]) for row in rows):
-        same = [row["found"] for row in rows if (row["kind"], row["k"], row["documents"]) == (kind, k, n)]
-        cells = [", ".join(str(found[method]) for found in same if method in found) for method in methods]
-        lines.append(f"| {kind} | {k} | {n:,} | " + " | ".join(cells) + " |")
-    lines.append("")
+    for kind, k, n in sorted({(row["kind"], row["k"], row["documents"]) for row in rows}, key=lambda cell: (cell[2], cell[1], cell[0])):
+        same = [row for row in rows if (row["kind"], row["k"], row["documents"]) == (kind, k, n)]
+        one, many, rival = (", ".join(str(row["found"][method]) for row in same if method in row["found"]) for method in methods)
+        lines.append(f"| {kind} | {k} | {n:,} | {one} | {many} | {min(min(row['cosine'].values()) for row in same):.3f} | {rival} |")
+    texts = {"table": "\n" + "\n".join(lines) + "\n"}
     for method in methods:
         told = [(row["k"], row["found"][method]) for row in rows if method in row["found"]]
         right, above = sum(k == found for k, found in told), sum(found > 1.5 * k for k, found in told)
-        lines.append(f"{method}: right in {right} of {len(told)}, more than one and a half times as many in {above}.  ")
-    return "\n".join(lines) + "\n"
+        near = [row["cosine"][method] for row in rows if method in row["cosine"]]
+        texts[method.replace(" ", "-")] = f"right in {right} of {len(told)}, more than one and a half times as many in {above}" + (
+            f", cosine at least 0.95 in {sum(c >= 0.95 for c in near)}" if near else ""
+        )
+    return texts
+
+
+PLANTED_PART = f"""## Planted topics
+
+Topics with at least one word in a hundred, in documents of about 80 words. {"; ".join(f"{kind}: {told}" for kind, told in PLANTED.items())}.
+Cosine: the mean over the true topics of that with the nearest one found, in the worst draw. tomotopy's HDP with its defaults has the first draw alone.
+
+<!-- figures: topics-planted.table --><!-- end -->
+
+1 worker: <!-- figures: topics-planted.1-worker --><!-- end -->. 16 workers: <!-- figures: topics-planted.16-workers --><!-- end -->. tomotopy:
+<!-- figures: topics-planted.tomotopy-HDPModel --><!-- end -->.
+"""
 
 
 def picture(found: dict, path: Path) -> None:
@@ -352,9 +384,8 @@ all methods in the same run, CPU seconds of the fit alone. "Stream" is `--bootst
 minibatch of 2,000 documents); "one minibatch" is the defaults. tomotopy's HDP is shown with its defaults and with settings that suit it better; the topics of gensim's HDP are its
 truncation. A number of topics that predicts well is larger than the number of subjects that a reader would count: the topics below are fine-grained.
 """]
-    if "planted" in results:
-        parts.append(planted_table(results["planted"]))
-    for name, result in ((name, result) for name, result in results.items() if name != "planted"):
+    parts.append(PLANTED_PART)
+    for name, result in results.items():
         train, test = result["documents"]
         parts.append(f"## {name}: {train:,} + {test:,} documents, {result['words']:,} words\n\n{table(result['rows'])}\n")
         if result.get("agreement"):
@@ -381,14 +412,19 @@ truncation. A number of topics that predicts well is larger than the number of s
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--binary", type=Path, default=ROOT / "target/release/anabranch")
     parser.add_argument("--only", choices=["planted", *CORPORA])
+    parser.add_argument("--draws", type=int, default=DRAWS, help="draws of the planted topics")
+    parser.add_argument("--most", type=int, default=max(SIZES), help="documents of the planted topics at most")
     parser.add_argument("--write", action="store_true", help="write docs/topics.md and its picture")
     args = parser.parse_args()
     work = ROOT / "target/quality/topics"
-    results: dict = {"planted": planted(args.binary, work)} if args.only in (None, "planted") else {}
-    results |= {name: measure(args.binary, args.data, name, work) for name in CORPORA if args.only in (None, name)}
+    if args.only in (None, "planted"):
+        planted(args.binary, work, args.draws, args.most)
+    if args.only == "planted":
+        return
+    results = {name: measure(args.binary, args.data, name, work) for name in CORPORA if args.only in (None, name)}
     version = subprocess.run([str(args.binary), "--version"], capture_output=True, text=True, check=True).stdout.strip()
     kept = {"build": version, "date": time.strftime("%Y-%m-%d"), "command": "make bench-topics", **results}
     (ROOT / "bench/results").mkdir(exist_ok=True)
@@ -397,6 +433,7 @@ def main() -> None:
         if "bbc" in results:
             picture(results["bbc"]["identification"], ROOT / "docs/pictures/topics-identification.svg")
         (ROOT / "docs/topics.md").write_text(page(results))
+        subprocess.run([ROOT / "scripts/figures"], check=True)
 
 
 if __name__ == "__main__":

@@ -137,8 +137,8 @@ impl<'a> Ascent<'a> {
         self.documents.iter_mut().for_each(|mixed| mixed.reopen(k));
     }
 
-    /// Adds new topics; `labels` says for each document which of them, if any, all its words begin with.
-    pub(super) fn open(&mut self, n_new: usize, labels: &[Option<usize>]) {
+    /// Adds new topics; `labels` says for each of some documents over the same words which of them, if any, all its words begin with.
+    pub(super) fn open(&mut self, n_new: usize, documents: &Corpus, labels: &[Option<usize>]) {
         let (old, wide) = (self.columns.len(), self.columns.len() + n_new);
         let family = self.family;
         let widen = |values: &[f64], fill: f64| {
@@ -155,7 +155,7 @@ impl<'a> Ascent<'a> {
         self.gains.resize(wide, Gain::default());
         for (ix, label) in labels.iter().enumerate() {
             let Some(new) = label else { continue };
-            let (words, counts) = self.corpus.document(ix);
+            let (words, counts) = documents.document(ix);
             for (word, count) in words.iter().zip(counts) {
                 self.gained[*word as usize * wide + old + new] += count;
                 self.gains[old + new].tokens += count;

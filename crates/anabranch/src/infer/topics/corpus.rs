@@ -36,6 +36,17 @@ impl Corpus {
         Self { words, n_words: documents.n_words(), starts, numbers, counts }
     }
 
+    /// Other documents over the same words, by number.
+    pub(super) fn with_documents<'a>(&self, documents: impl Iterator<Item = &'a Vec<(u32, f64)>>) -> Self {
+        let (mut starts, mut numbers, mut counts) = (vec![0], Vec::new(), Vec::new());
+        for document in documents {
+            numbers.extend(document.iter().map(|(number, _)| *number));
+            counts.extend(document.iter().map(|(_, count)| *count));
+            starts.push(numbers.len());
+        }
+        Self { words: self.words.clone(), n_words: self.n_words, starts, numbers, counts }
+    }
+
     /// The number of a word.
     pub(super) fn number(&self, word: u32) -> Option<u32> {
         self.words.binary_search(&word).ok().map(|ix| ix as u32)

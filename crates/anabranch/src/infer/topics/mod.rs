@@ -15,6 +15,7 @@ mod mixed;
 mod pairs;
 mod prior;
 mod seed;
+mod split;
 mod walk;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -47,6 +48,8 @@ const LEAST_JUDGES: usize = 30;
 const FEW_SEEDS: [usize; 2] = [8, 30];
 /// … where these are no more than this: each walk costs as much as the documents are long.
 const MOST_TRIED: usize = 5000;
+/// All topics are split so often at most, where that finds more of them.
+const SPLITS: usize = 5;
 /// Documents of a sample that judge merges, and those that came after the first minibatch if they are so many.
 const JUDGES: usize = 600;
 const LATER_JUDGES: usize = 400;
@@ -179,12 +182,33 @@ impl TopicSettings {
         self.empty(ascent);
     }
 
+    /// Up to twice as many topics of the same documents, each from the words of a topic in documents that are alike in these; nothing
+    /// where no topic has two such documents.
+    fn halved<'a>(
+        &self,
+        prior: &'a Posterior<Topic, Hierarchical>,
+        whole: &Ascent<'a>,
+        rng: &mut impl Rng,
+    ) -> Option<Ascent<'a>> {
+        let halves = split::halves(whole, rng);
+        if halves.n_halves <= whole.columns.len() {
+            return None;
+        }
+        let mut ascent = Ascent::start(prior, whole.corpus);
+        (ascent.family, ascent.process) = (whole.family, whole.process);
+        ascent.open(halves.n_halves, &halves.pieces, &halves.labels);
+        self.open_sweeps(&mut ascent);
+        self.climb(&mut ascent, self.first_sweeps);
+        self.empty(&mut ascent);
+        Some(ascent)
+    }
+
     /// Opens topics around documents that lie far apart.
     fn seed(&self, ascent: &mut Ascent<'_>, documents: &[usize], seeds: usize, rng: &mut impl Rng) {
         let (n_new, nearest) = seed::nearest_seed(ascent.corpus, documents, seeds, rng);
         let mut labels = vec![None; ascent.corpus.len()];
         documents.iter().zip(nearest).for_each(|(ix, label)| labels[*ix] = Some(label));
-        ascent.open(n_new, &labels);
+        ascent.open(n_new, ascent.corpus, &labels);
         self.open_sweeps(ascent);
     }
 
@@ -275,8 +299,9 @@ impl Inference<Topic, Hierarchical> for TopicSettings {
     }
 
     /// Begins with many topics around documents that lie far apart, and walks down from there to as many as there are. Documents that share
-    /// their words among many copies of a topic ask for a large `α₀`, which keeps the copies apart; so few topics are a beginning, too. Where
-    /// more documents are to come and these ask for most of the topics that they began with, all of them stay: what so many
+    /// their words among many copies of a topic ask for a large `α₀`, which keeps the copies apart; so few topics are a beginning, too.
+    /// Documents are mixtures, and a topic may have had none of its own to begin with: so all topics are cut in two, and walk down again.
+    /// Where more documents are to come and these ask for most of the topics that they began with, all of them stay: what so many
     /// topics are worth will be seen (`merges`).
     fn bootstrap(
         &self,
@@ -307,7 +332,7 @@ impl Inference<Topic, Hierarchical> for TopicSettings {
         let mut ascent = Ascent::start(prior, &corpus);
         let mut between = None;
         if !all.is_empty() {
-            let mut begin = |seeds: usize| {
+            let begin = |seeds: usize, rng: &mut _| {
                 let mut first = Ascent::start(prior, &learned);
                 self.grow(&mut first, &(0..learned.len()).collect::<Vec<_>>(), seeds, rng);
                 let mut walk = Walk {
@@ -323,7 +348,7 @@ impl Inference<Topic, Hierarchical> for TopicSettings {
                 walk
             };
             let many = self.many_seeds(learned.len());
-            let mut walk = begin(many);
+            let mut walk = begin(many, rng);
             let begun = walk.ascent.columns.len();
             let mut rich = false;
             if outlook == Outlook::MoreToCome && later.is_some() {
@@ -339,7 +364,7 @@ impl Inference<Topic, Hierarchical> for TopicSettings {
             while let Some(seeds) =
                 others.pop_front().filter(|seeds| *seeds < many && learned.len() <= MOST_TRIED)
             {
-                let mut other = begin(seeds);
+                let mut other = begin(seeds, rng);
                 let among = path::walk(&mut other, now.as_ref(), Objective::Exact);
                 if other.is_better_than(&walk) {
                     // Where most seeds have become topics, more seeds would have become more.
@@ -347,6 +372,24 @@ impl Inference<Topic, Hierarchical> for TopicSettings {
                         others.push_back(2 * seeds);
                     }
                     (walk, rich, between) = (other, false, Some(among));
+                }
+            }
+            // Half of the words of each topic begin a topic of their own, and the way down says which are two.
+            for _ in 0..SPLITS {
+                let before = walk.ascent.columns.len();
+                if rich || 2 * before > self.most_seeds || learned.len() > MOST_TRIED {
+                    break;
+                }
+                let Some(halved) = self.halved(prior, &walk.ascent, rng) else { break };
+                let mut other = Walk { ascent: halved, pairs: Vec::new(), ..walk };
+                other.settle(STEPS);
+                let among = path::walk(&mut other, now.as_ref(), Objective::Exact);
+                if !other.predicts_better_than(&walk) {
+                    break;
+                }
+                (walk, between) = (other, Some(among));
+                if walk.ascent.columns.len() <= before {
+                    break;
                 }
             }
             if rich {

@@ -185,7 +185,7 @@ mod tests {
         let prior = Fold::new(Topic::new(6, 0.2).unwrap(), process);
         let mut ascent = Ascent::start(prior.posterior(), &corpus);
         let labels: Vec<Option<usize>> = (0..12).map(|ix| Some(ix % 3)).collect();
-        ascent.open(3, &labels);
+        ascent.open(3, &corpus, &labels);
         for (ix, label) in labels.iter().enumerate() {
             let topic = label.unwrap() as u32;
             ascent.documents[ix] = Mixed { topics: vec![topic], counts: vec![corpus.tokens(ix)] };

@@ -66,14 +66,31 @@ impl Walk<'_> {
     /// Whether other topics of the same documents are worse: for words that neither has learned from, and by the objective where those cannot
     /// tell.
     pub(super) fn is_better_than(&self, other: &Self) -> bool {
-        let ahead = self.judges.map(|judges| {
+        match self.ahead_of(other) {
+            Some((mean, error)) if mean.abs() > STANDARD_ERRORS * error => mean > 0.0,
+            _ => self.is_more_probable_than(other),
+        }
+    }
+
+    /// Whether other topics of the same documents predict words that neither has learned from clearly worse; by the objective where there are
+    /// none.
+    pub(super) fn predicts_better_than(&self, other: &Self) -> bool {
+        match self.ahead_of(other) {
+            Some((mean, error)) => mean > self.judges.map_or(0.0, Bench::doubt) * error,
+            None => self.is_more_probable_than(other),
+        }
+    }
+
+    /// How much better a document is predicted, and the standard error of that.
+    fn ahead_of(&self, other: &Self) -> Option<(f64, f64)> {
+        self.judges.map(|judges| {
             let (one, two) = (judges.scores(&self.ascent), judges.scores(&other.ascent));
             judges.difference(&one, &two)
-        });
-        match ahead {
-            Some((mean, error)) if mean.abs() > STANDARD_ERRORS * error => mean > 0.0,
-            _ => pairs::objective(&self.ascent, self.scale) > pairs::objective(&other.ascent, other.scale),
-        }
+        })
+    }
+
+    fn is_more_probable_than(&self, other: &Self) -> bool {
+        pairs::objective(&self.ascent, self.scale) > pairs::objective(&other.ascent, other.scale)
     }
 }
 
