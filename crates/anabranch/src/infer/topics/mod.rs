@@ -366,7 +366,10 @@ impl Inference<Topic, Hierarchical> for TopicSettings {
             {
                 let mut other = begin(seeds, rng);
                 let among = path::walk(&mut other, now.as_ref(), Objective::Exact);
-                if other.is_better_than(&walk) {
+                // Documents that ask for most of their many seeds, with more to come, ask for more of them later.
+                let better =
+                    if rich { other.predicts_better_than(&walk) } else { other.is_better_than(&walk) };
+                if better {
                     // Where most seeds have become topics, more seeds would have become more.
                     if others.is_empty() && 2 * other.ascent.columns.len() >= seeds {
                         others.push_back(2 * seeds);
