@@ -64,7 +64,9 @@ const WORDS_SEEN: usize = 200;
 
 /// Whether a file of text holds words rather than numbers.
 fn is_prose(input: &str) -> bool {
-    if !input.to_ascii_lowercase().ends_with(".txt") {
+    // What is no file may give its bytes only once, or never.
+    let is_file = std::fs::metadata(input).is_ok_and(|found| found.is_file());
+    if !is_file || !input.to_ascii_lowercase().ends_with(".txt") {
         return false;
     }
     let mut head = Vec::new();
