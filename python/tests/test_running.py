@@ -112,6 +112,7 @@ INTERRUPTED = """
     import numpy as np
     from anabranch import DPMixture
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts the tests may ignore it
     what = sys.argv[1]
     rows = np.random.default_rng(0).normal(size=(200_000, 20)) + 9 * (np.arange(200_000) % 7)[:, None]
     pressed = []
