@@ -1,7 +1,7 @@
 //! What to read and how: inputs, formats and the choices of the user.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -86,6 +86,17 @@ impl Format {
             "arrow" | "arrows" | "ipc" | "feather" => Some(Format::Arrow),
             "jsonl" | "ndjson" | "jsonlines" => Some(Format::Jsonl),
             _ => None,
+        }
+    }
+
+    /// The format that the name of a file stands for, compressed or not.
+    pub fn from_path(path: &Path) -> Option<Self> {
+        let extension = path.extension()?.to_str()?;
+        match extension.to_ascii_lowercase().as_str() {
+            "gz" | "gzip" | "zst" | "zstd" => {
+                Self::from_extension(Path::new(path.file_stem()?).extension()?.to_str()?)
+            }
+            other => Self::from_extension(other),
         }
     }
 }

@@ -194,8 +194,7 @@ fn a_row_far_out_does_not_squeeze_the_others() {
     let (from, to) = span(&data).unwrap();
     assert!(from > -10.0 && to < 40.0, "{from} {to}");
     assert!(figures(&data)[0].svg().contains("1 row lies outside the picture."));
-    let line = ReportData { points: one_column().points, ..data };
-    let mut line = line;
+    let mut line = ReportData { points: one_column().points, ..data };
     line.points.as_mut().unwrap().x[7] = 1e6;
     assert!(figures(&line)[0].svg().contains("1 row lies outside the picture."));
 }

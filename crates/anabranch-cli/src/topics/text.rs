@@ -1,5 +1,7 @@
 //! How documents are opened: formats, text and its words, and the vocabulary.
 
+use std::path::Path;
+
 use anabranch_io::model::{TextProvenance, TopicModel};
 use anabranch_io::words::{
     BagFormat, BagOptions, Bags, StopWords, Tokenizer, Vocabulary, WordChoice, read_vocabulary,
@@ -89,11 +91,7 @@ impl Lexicon {
 
 /// Whether the words of the input are not counted yet, as far as names and flags tell.
 fn is_text(inputs: &[String], read: &ReadArgs) -> bool {
-    let named = |input: &String| {
-        let name = input.to_ascii_lowercase();
-        [".txt", ".txt.gz", ".txt.zst"].iter().any(|end| name.ends_with(end))
-            || std::path::Path::new(input).is_dir()
-    };
+    let named = |input: &String| is_named_text(input) || Path::new(input).is_dir();
     match read.format {
         Some(InputFormat::Txt) => true,
         _ if read.text.is_some() => true,
@@ -102,13 +100,19 @@ fn is_text(inputs: &[String], read: &ReadArgs) -> bool {
     }
 }
 
+fn is_named_text(input: &str) -> bool {
+    let name = input.to_ascii_lowercase();
+    [".txt", ".txt.gz", ".txt.zst"].iter().any(|end| name.ends_with(end))
+}
+
 /// Whether the input is a table, as far as its name and the flags tell, in which documents are a column.
 fn is_table(input: &str, read: &ReadArgs) -> bool {
-    let name = input.to_ascii_lowercase();
-    let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
-    let ends = [".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".ipc"];
+    let named = || match Format::from_path(Path::new(input)) {
+        None | Some(Format::Npy) => false,
+        Some(_) => !is_named_text(input),
+    };
     match read.format {
-        None => input == "-" || ends.iter().any(|end| name.ends_with(end)),
+        None => input == "-" || named(),
         Some(InputFormat::Npz | InputFormat::Uci | InputFormat::Ldac | InputFormat::Txt) => false,
         Some(_) => true,
     }

@@ -246,20 +246,10 @@ fn by_magic(head: &[u8]) -> Option<Format> {
 fn guess(input: &Input, head: &[u8], name: &str) -> Result<Format, ReadError> {
     match input {
         Input::Path(path) if is_regular_file(input) && path.extension().is_some() => {
-            by_extension(path).ok_or_else(|| ReadError::UnknownExtension { file: name.to_owned() })
+            Format::from_path(path).ok_or_else(|| ReadError::UnknownExtension { file: name.to_owned() })
         }
-        Input::Path(path) => Ok(by_extension(path).unwrap_or_else(|| by_first_character(head))),
+        Input::Path(path) => Ok(Format::from_path(path).unwrap_or_else(|| by_first_character(head))),
         Input::Stdin | Input::Memory(_) => Ok(by_first_character(head)),
-    }
-}
-
-fn by_extension(path: &Path) -> Option<Format> {
-    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
-    match extension.as_str() {
-        "gz" | "gzip" | "zst" | "zstd" => {
-            Format::from_extension(Path::new(path.file_stem()?).extension()?.to_str()?)
-        }
-        other => Format::from_extension(other),
     }
 }
 
@@ -280,10 +270,10 @@ mod tests {
 
     #[test]
     fn the_extension_below_a_compression_decides() {
-        assert_eq!(by_extension(Path::new("a.csv.gz")), Some(Format::Csv));
-        assert_eq!(by_extension(Path::new("a.JSONL.zst")), Some(Format::Jsonl));
-        assert_eq!(by_extension(Path::new("a.gz")), None);
-        assert_eq!(by_extension(Path::new("a")), None);
+        assert_eq!(Format::from_path(Path::new("a.csv.gz")), Some(Format::Csv));
+        assert_eq!(Format::from_path(Path::new("a.JSONL.zst")), Some(Format::Jsonl));
+        assert_eq!(Format::from_path(Path::new("a.gz")), None);
+        assert_eq!(Format::from_path(Path::new("a")), None);
     }
 
     #[test]
