@@ -40,6 +40,8 @@ const SHARE_POWER: f64 = 0.1;
 const NAMING: f64 = 0.5;
 /// A cluster rises out of a component that holds at least this part of it.
 const RISES: f64 = 0.5;
+/// A component whose centre is below this part of the peak of its cluster lies low.
+const LOW: f64 = 0.1;
 /// Where a number of clusters is asked for, valleys count that are as many times higher.
 const FINER: f64 = 4.0;
 /// Steps in which shallower valleys count where more clusters are asked for, up to parts beyond what errors and small shares
@@ -134,6 +136,8 @@ pub struct Clusters {
     of: BTreeMap<ComponentId, usize>,
     redirects: BTreeMap<ComponentId, ComponentId>,
     common: Vec<ComponentId>,
+    /// Log density at the centre of each component, above the peak of its cluster.
+    heights: BTreeMap<ComponentId, f64>,
 }
 
 impl Clusters {
@@ -203,8 +207,12 @@ impl Clusters {
         let of = clusters.iter().enumerate();
         let of = of.flat_map(|(ix, cluster)| cluster.components.iter().map(move |id| (*id, ix))).collect();
         let redirects = posterior.redirects().keys().map(|id| (*id, posterior.resolve(*id))).collect();
-        let mut found = Self { clusters, of, redirects, common: Vec::new() };
+        let mut found = Self { clusters, of, redirects, common: Vec::new(), heights: BTreeMap::new() };
         found.common = found.common_of(tree);
+        let height = |leaf: &super::Leaf| {
+            found.cluster(leaf.component).map(|cluster| (leaf.component, leaf.height - cluster.peak))
+        };
+        found.heights = tree.leaves.iter().filter_map(height).collect();
         found
     }
 
@@ -262,6 +270,18 @@ impl Clusters {
     /// Components that are common ground of several clusters, in the order of their ids: their rows are divided among these.
     pub fn common(&self) -> &[ComponentId] {
         &self.common
+    }
+
+    /// How much a component says of the cluster of a row, as a logarithm; `None` for common ground.
+    pub(super) fn say(&self, component: ComponentId) -> Option<f64> {
+        let is_hill = self.common.binary_search(&component).is_err();
+        is_hill.then(|| self.heights.get(&component).map_or(0.0, |height| height.min(0.0)))
+    }
+
+    /// Whether a component is too low to say what cluster its rows belong to.
+    pub(super) fn lies_low(&self, component: ComponentId) -> bool {
+        let component = self.redirects.get(&component).unwrap_or(&component);
+        self.say(*component).is_none_or(|say| say < LOW.ln())
     }
 
     /// The name of the cluster that a component is part of; `None` for noise and for components without rows.

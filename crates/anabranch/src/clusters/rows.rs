@@ -1,8 +1,14 @@
 //! The cluster of a row.
 //!
-//! It is that of its most probable component, unless that one is common ground: a wide component that several clusters rise out
-//! of, such as heavy tails or noise. Such a component is no hill, and each of its rows belongs to the cluster of the most probable
-//! component that is not common ground.
+//! It is that of its most probable component, unless that one lies low: its centre is far below the peak of its cluster, as in
+//! noise and tails, or it is common ground, a wide component that several clusters rise out of. Such a component is no hill, and
+//! hardly says which hill its rows stand at the foot of. For them
+//!
+//! ```text
+//! component   argmax_k  r_k p(μ_k) / p(peak of its cluster),     k not common ground
+//! ```
+//!
+//! with the probability `r_k` of component `k` for the row: each speaks for its cluster by how much of its peak it reaches.
 
 use super::Clusters;
 use crate::family::Family;
@@ -13,16 +19,15 @@ use crate::process::Process;
 /// Clusters, prepared for many rows.
 pub struct RowClusters {
     clusters: Clusters,
-    /// The components that are hills; none where all are.
+    /// The components with what they say; none where no component lies low.
     hills: Option<Predictor>,
 }
 
 impl RowClusters {
     /// For rows that a predictor of this snapshot labels.
     pub fn new<F: Family, P: Process>(posterior: &Posterior<F, P>, clusters: Clusters) -> Self {
-        let common = clusters.common();
-        let hills = (!common.is_empty())
-            .then(|| Predictor::among(posterior, |id| common.binary_search(&id).is_err()));
+        let any_low = posterior.components().iter().any(|component| clusters.lies_low(component.id()));
+        let hills = any_low.then(|| Predictor::among(posterior, |id| clusters.say(id)));
         Self { clusters, hills }
     }
 
@@ -30,7 +35,7 @@ impl RowClusters {
     pub fn of(&self, component: ComponentId, row: &[f64]) -> Option<ComponentId> {
         let own = self.clusters.of(component)?;
         match &self.hills {
-            Some(hills) if self.clusters.common().binary_search(&component).is_ok() => {
+            Some(hills) if self.clusters.lies_low(component) => {
                 hills.label(row).map_or(Some(own), |hill| self.clusters.of(hill))
             }
             _ => Some(own),

@@ -323,6 +323,31 @@ fn what_lies_far_away_is_apart_and_noise_where_it_is_asked_for() {
     }
 }
 
+/// A thin component on the slope of one hill reaches to the foot of the other.
+#[test]
+fn rows_of_thin_components_belong_to_the_hill_at_whose_foot_they_are() {
+    let parts = [
+        (300.0, vec![0.0], vec![1.0]),
+        (300.0, vec![10.0], vec![1.0]),
+        (30.0, vec![4.0], vec![4.0]),
+    ];
+    let posterior = normals(1, &parts);
+    let clusters = cut_of(&posterior, Rule::Auto);
+    assert_eq!((clusters.len(), clusters.of(ComponentId(2))), (2, Some(ComponentId(0))));
+    assert!(clusters.common().is_empty());
+    let predictor = Predictor::new(&posterior);
+    let of_rows = RowClusters::new(&posterior, clusters);
+    for (x, cluster) in [(3.4, 0), (4.5, 0), (6.6, 1), (7.0, 1)] {
+        let component = predictor.label(&[x]).unwrap();
+        assert_eq!(component, ComponentId(2), "{x}");
+        assert_eq!(of_rows.of(component, &[x]), Some(ComponentId(cluster)), "{x}");
+    }
+    // Beside a hill of its own height it is a hill itself.
+    let broad = normals(1, &[(300.0, vec![0.0], vec![1.0]), (300.0, vec![10.0], vec![4.0])]);
+    let clusters = cut_of(&broad, Rule::Auto);
+    assert!((0..2).all(|id| !clusters.lies_low(ComponentId(id))));
+}
+
 /// Heavy tails that three clusters share: the component is part of the middle one, its rows are not.
 #[test]
 fn rows_of_common_ground_belong_to_the_nearest_hill() {

@@ -109,13 +109,13 @@ enum By {
 impl Predictor {
     /// Prepares every component of the snapshot.
     pub fn new<F: Family, P: Process>(posterior: &Posterior<F, P>) -> Self {
-        Self::among(posterior, |_| true)
+        Self::among(posterior, |_| Some(0.0))
     }
 
-    /// Prepares these components alone.
+    /// Prepares the components that this tells a number of, which is added to the logarithm of their weight.
     pub(crate) fn among<F: Family, P: Process>(
         posterior: &Posterior<F, P>,
-        is_one: impl Fn(ComponentId) -> bool,
+        weigh: impl Fn(ComponentId) -> Option<f64>,
     ) -> Self {
         let family = posterior.family();
         let process = posterior.process();
@@ -134,10 +134,12 @@ impl Predictor {
         for component in posterior.components() {
             let mass = process.existing_mass(&component.evidence().labels);
             // An emptied component has no say; its logarithm would be −∞.
-            if mass > 0.0 && is_one(component.id()) {
+            if mass > 0.0
+                && let Some(more) = weigh(component.id())
+            {
                 total += mass;
                 predictor.ids.push(component.id());
-                predictor.ln_weights.push(mass.ln());
+                predictor.ln_weights.push(mass.ln() + more);
                 predictor.predictives.push(Arc::clone(component.predictive(family)));
             }
         }
