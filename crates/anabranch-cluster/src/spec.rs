@@ -3,16 +3,18 @@
 use anabranch::infer::PriorChoice;
 use anabranch::process::{Beta, Bound, Hierarchical, Parameter};
 use anabranch_io::OnBadRow;
-use anabranch_io::journal::{ENTRY_VERSION, SUMS_SINCE};
+use anabranch_io::journal::{ENTRY_VERSION, ORDINARY_SINCE, SUMS_SINCE};
 use anabranch_io::model::TextProvenance;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::ClusterError;
 
-/// The newest format of jobs that this program knows: the first one that has other models than mixtures. Those keep the
-/// format of their entries, which older programs know too.
-const NEWEST: u16 = ENTRY_VERSION as u16 + 1;
+/// The newest format of jobs that this program knows.
+const NEWEST: u16 = ENTRY_VERSION as u16;
+
+/// The format of jobs of other models than mixtures: the first one that has them.
+const OTHER_MODELS: u16 = 4;
 
 /// The settings of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -180,7 +182,7 @@ impl Default for JobSpec {
 impl JobSpec {
     /// The same for another model, which older programs stay away from.
     pub fn of(self, model: ModelSpec) -> Self {
-        let entry_format = if model.is_mixture() { ENTRY_VERSION.into() } else { NEWEST };
+        let entry_format = if model.is_mixture() { ENTRY_VERSION.into() } else { OTHER_MODELS };
         Self { model, entry_format, ..self }
     }
 
@@ -202,6 +204,11 @@ impl JobSpec {
     /// Whether an entry may hold several minibatches: the workers of an older job may not know that.
     pub(crate) fn has_sums(&self) -> bool {
         self.entry_format >= SUMS_SINCE.into()
+    }
+
+    /// Whether an entry may tell how probable rows are now.
+    pub(crate) fn has_ordinary(&self) -> bool {
+        self.entry_format >= ORDINARY_SINCE.into()
     }
 
     pub(crate) fn to_json(&self) -> Vec<u8> {
@@ -244,8 +251,8 @@ mod tests {
     fn settings_survive_and_a_newer_format_is_refused_before_anything_else_is_read() {
         let spec = JobSpec::default();
         assert_eq!(JobSpec::from_json(&spec.to_json()).unwrap(), spec);
-        let error = JobSpec::from_json(br#"{"entry_format": 5, "something": "new"}"#).unwrap_err();
-        assert_eq!(error.to_string(), "the job's journal is in entry format 5, this program knows up to 4");
+        let error = JobSpec::from_json(br#"{"entry_format": 6, "something": "new"}"#).unwrap_err();
+        assert_eq!(error.to_string(), "the job's journal is in entry format 6, this program knows up to 5");
     }
 
     #[test]

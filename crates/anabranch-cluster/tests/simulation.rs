@@ -722,9 +722,9 @@ fn a_record_of_a_newer_version_stops_the_replica_where_it_stands() {
         .remove(0);
     replica.read(1, Append::Births, &begin).unwrap();
     let mut newer = Record::Entry(Entry::Retire { id: ComponentId(0), into: ComponentId(0) }).to_bytes();
-    newer[5] = 4;
+    newer[5] = 6;
     let fault = replica.read(2, Append::Plain, &split(&newer, 2, 1 << 20)[0]).unwrap_err();
-    assert_eq!(fault.to_string(), "journal message 2: written in entry format 4, this program reads up to 3");
+    assert_eq!(fault.to_string(), "journal message 2: written in entry format 6, this program reads up to 5");
     assert_eq!(replica.position(), 1);
 }
 

@@ -5,7 +5,7 @@
 
 use anabranch::central::{Absorb, BatchId, Entry, Part};
 use anabranch::identify::ComponentId;
-use anabranch::posterior::{Densities, Evidence};
+use anabranch::posterior::{Densities, Evidence, Tail};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -13,13 +13,17 @@ use thiserror::Error;
 use crate::sealed::{Seal, SealFault};
 
 /// The version of entries that this program writes; it reads this one and older ones.
-pub const ENTRY_VERSION: u8 = 3;
+pub const ENTRY_VERSION: u8 = 5;
 
 /// The first version that has sums of minibatches.
 pub const SUMS_SINCE: u8 = 3;
 
+/// The first version that has [`Entry::Ordinary`]. There was no version 4: jobs of the cluster had that number for another reason.
+pub const ORDINARY_SINCE: u8 = 5;
+
 const ENTRY: Seal = Seal { letters: *b"ANBJ", version: ENTRY_VERSION };
-/// Everything but sums, which programs of the version before read too.
+/// Kinds that older programs know are written in the version that brought them.
+const SUMS: Seal = Seal { version: SUMS_SINCE, ..ENTRY };
 const OLDER: Seal = Seal { version: SUMS_SINCE - 1, ..ENTRY };
 
 /// Why bytes are not an entry.
@@ -52,6 +56,7 @@ enum Sent<'a> {
     Split { id: ComponentId, parts: &'a [Part] },
     AbsorbTold(&'a Absorb, &'a Densities),
     Sum(&'a [BatchId], &'a Absorb, Option<&'a Densities>),
+    Ordinary(&'a Tail),
 }
 
 /// The same kinds.
@@ -66,6 +71,7 @@ enum Received {
     Split { id: ComponentId, parts: Vec<Part> },
     AbsorbTold(Absorb, Densities),
     Sum(Vec<BatchId>, Absorb, Option<Densities>),
+    Ordinary(Tail),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -93,7 +99,10 @@ struct Prior<F, P> {
 pub fn encode_entry<F: Serialize, P: Serialize>(entry: &Entry<F, P>) -> Result<Vec<u8>, EntryFault> {
     if let Entry::Sum { also, absorb } = entry {
         let densities = absorb.familiarity.as_ref().map(|told| &told.densities);
-        return Ok(ENTRY.close(&Sent::Sum(also, absorb, densities)));
+        return Ok(SUMS.close(&Sent::Sum(also, absorb, densities)));
+    }
+    if let Entry::Ordinary(tail) = entry {
+        return Ok(ENTRY.close(&Sent::Ordinary(tail)));
     }
     Ok(OLDER.close(&match entry {
         Entry::Absorb(absorb) => match &absorb.familiarity {
@@ -136,6 +145,7 @@ pub fn decode_entry<F: DeserializeOwned, P: DeserializeOwned>(
         Received::Replace { mass, evidence } => Entry::Replace { mass, evidence },
         Received::Pass => Entry::Pass,
         Received::Split { id, parts } => Entry::Split { id, parts },
+        Received::Ordinary(tail) => Entry::Ordinary(tail),
     })
 }
 
@@ -236,7 +246,7 @@ mod tests {
         fn any_bytes_are_an_entry_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = decode_entry(&bytes);
             // The same behind a head that is right, so that every kind is reached.
-            for kind in 0..9_u8 {
+            for kind in 0..10_u8 {
                 let content = [&[kind], bytes.as_slice()].concat();
                 let checksum = crc32fast::hash(&content).to_le_bytes();
                 let _ = decode_entry(&[b"ANBJ\x01".as_slice(), &checksum, &content].concat());
@@ -245,10 +255,14 @@ mod tests {
 
         #[test]
         fn one_changed_byte_is_noticed(sent in absorb(), at in any::<prop::sample::Index>(), flip in 1..=255_u8) {
-            let mut bytes = encode_entry(&Entry::Absorb(sent)).unwrap();
+            let mut bytes = encode_entry(&Entry::Absorb(sent.clone())).unwrap();
             let at = at.index(bytes.len());
             bytes[at] ^= flip;
-            prop_assert!(decode_entry(&bytes).is_err());
+            // Behind the letters is the version: an older or the newest one says the same of the same content.
+            match decode_entry(&bytes) {
+                Ok(Entry::Absorb(received)) => prop_assert_eq!((at, received), (4, sent)),
+                received => prop_assert!(received.is_err()),
+            }
         }
     }
 
@@ -313,9 +327,9 @@ mod tests {
     #[test]
     fn a_newer_entry_is_refused_with_its_version() {
         let mut bytes = encode_entry(&prior()).unwrap();
-        bytes[4] = 4;
-        assert_eq!(decode_entry(&bytes).unwrap_err(), EntryFault::Newer(4));
-        assert_eq!(EntryFault::Newer(4).to_string(), "written in entry format 4, this program reads up to 3");
+        bytes[4] = 6;
+        assert_eq!(decode_entry(&bytes).unwrap_err(), EntryFault::Newer(6));
+        assert_eq!(EntryFault::Newer(6).to_string(), "written in entry format 6, this program reads up to 5");
     }
 
     #[test]
@@ -338,6 +352,10 @@ mod tests {
         let through = |entry: MixtureEntry| decode_entry(&encode_entry(&entry).unwrap()).unwrap();
         assert!(matches!(through(Entry::SetAside), Entry::SetAside));
         assert!(matches!(through(Entry::Pass), Entry::Pass));
+        let told: Tail =
+            serde_json::from_str(r#"{"doubling": 3, "older": [], "newer": [[-4, 2.5], [7, 1]]}"#).unwrap();
+        let Entry::Ordinary(tail) = through(Entry::Ordinary(told.clone())) else { panic!() };
+        assert_eq!(tail, told);
         let sent = vec![(ComponentId(3), Evidence { stats: vec![0.1, -2.0], labels: Default::default() })];
         let Entry::Replace { mass, evidence } = through(Entry::Replace { mass: 7.5, evidence: sent.clone() })
         else {

@@ -5,7 +5,7 @@ mod support;
 use anabranch::central::{Absorb, BatchId, Entry, Fold, Part, Void};
 use anabranch::family::{Bernoulli, Family};
 use anabranch::identify::{ComponentId, Target};
-use anabranch::posterior::{Evidence, Posterior, Told};
+use anabranch::posterior::{Evidence, Posterior, Tail, Told};
 use anabranch::process::Dirichlet;
 use proptest::prelude::*;
 use support::{absorb, assert_snapshot_invariants, certain, fingerprint, founded, process};
@@ -42,6 +42,22 @@ fn what_was_matched_before_a_split_is_matched_again() {
     assert_eq!((count(fold.posterior(), 2), count(fold.posterior(), 3)), (8.0, 8.0));
     let opened = Entry::Absorb(absorb(7, base, vec![], vec![(Target::New, certain(1.0, &[1.0]))]));
     assert_eq!(fold.apply(&opened), Err(Void::Superseded { created: base + 1, base }));
+}
+
+/// How probable rows usually are: the last word counts, and impossible numbers change nothing.
+#[test]
+fn what_is_ordinary_is_told_anew() {
+    let mut fold = coins();
+    let tail = |places: &str| -> Tail {
+        serde_json::from_str(&format!(r#"{{"doubling": 1, "older": [], "newer": {places}}}"#)).unwrap()
+    };
+    fold.apply(&Entry::Ordinary(tail("[[-3, 4.0], [2, 6.0]]"))).unwrap();
+    let (version, mass) = (fold.posterior().version(), fold.posterior().mass());
+    assert_eq!((fold.posterior().tail().mass(), version, mass), (10.0, 2, 28.0));
+    for places in ["[[2, 1.0], [-3, 1.0]]", "[[1, -1.0]]", "[[99999, 1.0]]"] {
+        assert_eq!(fold.apply(&Entry::Ordinary(tail(places))), Err(Void::Improper), "{places}");
+    }
+    assert_eq!((fold.posterior().tail().mass(), fold.posterior().version()), (10.0, version));
 }
 
 #[test]

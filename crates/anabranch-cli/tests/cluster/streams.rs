@@ -220,7 +220,7 @@ fn a_job_of_a_newer_program_is_refused() {
     open_job(&place, &url, &[]);
     Wire::to(&server).publish("$KV.anabranch-j.job", &[], b"{\"entry_format\": 7, \"surprise\": true}");
     let ran = place.run(&["worker", "--to", &url, "--job", "j"]);
-    assert_eq!(ran.refusal(), "the job's journal is in entry format 7, this program knows up to 4");
+    assert_eq!(ran.refusal(), "the job's journal is in entry format 7, this program knows up to 5");
 }
 
 /// A worker behind a proxy that renumbers every message of the journal is one of the next format, which also reads this one.

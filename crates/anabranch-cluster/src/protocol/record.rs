@@ -184,7 +184,7 @@ mod tests {
         let mut bytes = entry.to_bytes();
         bytes[5] = 9;
         let fault = Record::from_bytes(&bytes).unwrap_err();
-        assert_eq!(fault, RecordFault::Newer("written in entry format 9, this program reads up to 3".into()));
+        assert_eq!(fault, RecordFault::Newer("written in entry format 9, this program reads up to 5".into()));
     }
 
     #[test]

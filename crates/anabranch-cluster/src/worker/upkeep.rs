@@ -105,7 +105,9 @@ fn entries<K: Kind>(replica: &Replica<K>, spec: &JobSpec, work: Work) -> Vec<Ent
         Work::Tend => engine::tend(&central, &config),
         Work::Finish => engine::finish(&central, &config),
     }
-    central.take_recorded()
+    let mut recorded = central.take_recorded();
+    recorded.retain(|entry| spec.has_ordinary() || !matches!(entry, Entry::Ordinary(_)));
+    recorded
 }
 
 /// The entries as records, each with its lane, and the number of the next component after them all. From the first split on,

@@ -80,6 +80,8 @@ pub enum Entry<F, P> {
         /// What they say now.
         evidence: Vec<(ComponentId, Evidence)>,
     },
+    /// How probable rows usually are, now that the model is another one than those that they were told by.
+    Ordinary(Tail),
     /// Another pass over the same data begins: minibatches count anew, and each takes the place of its share of the old
     /// evidence, so that at any moment every datum counts once.
     Pass,
@@ -323,6 +325,14 @@ impl<F: Conjugate, P: Process> Fold<F, P> {
             }
             Entry::Exchange => self.exchange(),
             Entry::Replace { mass, evidence } => self.replace(*mass, evidence),
+            Entry::Ordinary(tail) => {
+                if !tail.is_possible() {
+                    return Err(Void::Improper);
+                }
+                self.posterior.tail = tail.clone();
+                self.posterior.version += 1;
+                Ok(())
+            }
             Entry::Pass => {
                 self.set_aside();
                 self.absorbed = BatchSet::default();

@@ -191,6 +191,13 @@ impl<B: Minibatch> Memory<B> {
         Some(self.sample.rows.keys().map(|key| !keys.contains(key)).collect())
     }
 
+    /// The rows of the sample that are not among the first rows, where that is known.
+    pub(crate) fn sampled_later(&self) -> Option<B> {
+        let are_later = self.later_rows()?;
+        let rows = self.sample.rows.values().zip(are_later);
+        B::from_rows(rows.filter(|(_, is_later)| *is_later).map(|((row, _), _)| row))
+    }
+
     /// The first rows, until they have been learned from again.
     pub fn first(&self) -> Option<&B> {
         self.first.as_ref()

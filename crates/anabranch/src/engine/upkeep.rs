@@ -170,14 +170,30 @@ pub fn finish_while<F: Conjugate, P: Process, I: Inference<F, P>>(
         return;
     }
     parallel::on(config.threads, || {
-        estimate_prior(&central.snapshot(), central, config);
+        let told = central.snapshot();
+        // Components were made from the first rows, and fit each of them a little too well even without what it taught.
+        let later = central.remembered(|memory| memory.sampled_later());
+        estimate_prior(&told, central, config);
         if !replace_first(central, config, going_on) {
             merge(&central.snapshot(), central, config, 1.0);
         }
         limit::keep_within(central, config);
         estimate_prior(&central.snapshot(), central, config);
         learn_process(central);
+        tell_again(&told, later, central, config);
     });
+}
+
+/// Rows told how probable they are by the posterior before the end; the one after it is better.
+fn tell_again<F: Conjugate, P: Process, I: Inference<F, P>>(
+    told: &Posterior<F, P>,
+    rows: Option<I::Batch>,
+    central: &Central<F, P, I::Batch>,
+    config: &Config<I>,
+) {
+    if let Some(tail) = rows.and_then(|rows| config.inference.ordinary(told, &central.snapshot(), &rows)) {
+        central.append(&Entry::Ordinary(tail)).expect("densities of rows are possible");
+    }
 }
 
 /// Estimates the parameters of the process that are to be learned from the components as they are.

@@ -88,6 +88,14 @@ impl Court {
         Self { fresh: Judges::new(family, rows, Standing::LeftOut { copies }), learned, horizon }
     }
 
+    /// The log predictive density of each row without what it taught.
+    pub(super) fn left_out<F: Family, P: Process>(
+        rows: Batch,
+        components: &Components<'_, F, P>,
+    ) -> Vec<f64> {
+        Judges::new(components.family, rows, Standing::LeftOut { copies: 1.0 }).scores(components)
+    }
+
     pub(super) fn scores<F: Family, P: Process>(&self, components: &Components<'_, F, P>) -> Scores {
         Scores {
             fresh: self.fresh.scores(components),

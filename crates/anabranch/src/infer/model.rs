@@ -13,14 +13,14 @@ use rand::Rng;
 
 use super::upkeep::Merges;
 use super::{
-    Bootstrap, Increment, Look, Outlook, PriorChoice, Settings, Workspace, cells, look, mixture, split,
-    upkeep,
+    Bootstrap, Increment, Look, Outlook, PriorChoice, Settings, Workspace, cells, look, mixture, ordinary,
+    split, upkeep,
 };
 use crate::batch::{Batch, Minibatch};
 use crate::central::Part;
 use crate::family::{Conjugate, Family};
 use crate::identify::ComponentId;
-use crate::posterior::{Component, Evidence, Posterior};
+use crate::posterior::{Component, Evidence, Posterior, Tail};
 use crate::process::Process;
 
 /// Minibatch inference for components of family `F` whose number follows the process `P`.
@@ -84,6 +84,17 @@ pub trait Inference<F: Conjugate, P: Process>: Clone + Debug + Send + Sync + 'st
         _workspace: &mut Self::Workspace,
     ) -> Vec<(ComponentId, Vec<Part>)> {
         Vec::new()
+    }
+
+    /// How probable rows usually are for a posterior that came of another, as a sample of rows tells that both have learned from.
+    /// `None` where nobody asks.
+    fn ordinary(
+        &self,
+        _before: &Posterior<F, P>,
+        _after: &Posterior<F, P>,
+        _sample: &Self::Batch,
+    ) -> Option<Tail> {
+        None
     }
 
     /// What data that were absorbed long ago say to the posterior of today: evidence for known components alone.
@@ -157,6 +168,10 @@ impl<F: Family, P: Process> Inference<F, P> for Settings {
         workspace: &mut Workspace,
     ) -> Vec<(ComponentId, Vec<Part>)> {
         split::splits(posterior, sample, self, rng, workspace)
+    }
+
+    fn ordinary(&self, before: &Posterior<F, P>, after: &Posterior<F, P>, sample: &Batch) -> Option<Tail> {
+        ordinary::moved(before, after, sample, self.precision)
     }
 
     fn look_again(

@@ -9,9 +9,11 @@
 //! are heavy, it is others than the E-step found possible that explain a row.
 
 use super::ascent::Ascent;
+use super::{Precision, upkeep};
+use crate::batch::Batch;
 use crate::family::Family;
 use crate::math::log_sum_exp::log_sum_exp;
-use crate::posterior::{Densities, densities, place};
+use crate::posterior::{Densities, Posterior, Tail, densities, place};
 use crate::process::Process;
 
 /// The share of the rows that are all looked at.
@@ -37,6 +39,25 @@ pub(super) fn of_rows<F: Family, P: Process>(ascent: &mut Ascent<'_, F, P>) -> D
     (ascent.memory.sorted, ascent.memory.looked) = (sorted, looked);
     ascent.memory.density_terms = terms;
     found
+}
+
+/// How probable rows usually are for a later posterior, as a sample of them tells. Both have learned from the sample: each of its
+/// rows is scored without what it taught.
+pub(super) fn moved<F: Family, P: Process>(
+    before: &Posterior<F, P>,
+    after: &Posterior<F, P>,
+    sample: &Batch,
+    precision: Precision,
+) -> Option<Tail> {
+    if after.tail().is_empty() || sample.n_rows() == 0 {
+        return None;
+    }
+    let ascending = |posterior| {
+        let mut densities = upkeep::ln_densities_left_out(posterior, sample, precision);
+        densities.sort_unstable_by(f64::total_cmp);
+        densities
+    };
+    Some(after.tail().moved(&ascending(before), &ascending(after)))
 }
 
 fn look<F: Family, P: Process>(

@@ -393,6 +393,31 @@ pub(super) fn labels_of<F: Family, P: Process>(
     (labels(posterior, rows, &phi, &living, precision), living)
 }
 
+/// The log density of each of these rows, which the posterior has learned from, without what it taught.
+pub(super) fn ln_densities_left_out<F: Family, P: Process>(
+    posterior: &Posterior<F, P>,
+    rows: &Batch,
+    precision: Precision,
+) -> Vec<f64> {
+    let (family, process) = (posterior.family(), posterior.process());
+    let components = || living(posterior).into_iter().map(|ix| &posterior.components()[ix]);
+    let labels: Vec<LabelStatistics> = components().map(|component| component.evidence().labels).collect();
+    let ln_weights: Vec<f64> = labels.iter().map(|labels| digamma(process.existing_mass(labels))).collect();
+    let sums: Vec<f64> = components().flat_map(|c| c.evidence().stats.iter().copied()).collect();
+    let phi: Vec<f64> = components().flat_map(|c| c.expectation(family).phi.iter().copied()).collect();
+    let components = Components {
+        family,
+        process,
+        sums: &sums,
+        phi: &phi,
+        ln_weights: &ln_weights,
+        labels: &labels,
+        mass: posterior.mass(),
+        precision,
+    };
+    Court::left_out(rows.clone(), &components)
+}
+
 /// One E-step of the sample on these components.
 fn labels<F: Family, P: Process>(
     posterior: &Posterior<F, P>,

@@ -13,6 +13,7 @@
 //! weight of an older row    max(0, 1 − n/o),     n and o rows of the last doubling and of the one before
 //! ```
 
+use std::ops::AddAssign;
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
@@ -73,12 +74,12 @@ fn edge(place: i32) -> f64 {
 }
 
 /// Puts densities of rows with their weights together.
-pub(crate) fn densities(rows: &mut [(i32, f32)]) -> Densities {
+pub(crate) fn densities<W: Copy + AddAssign>(rows: &mut [(i32, W)]) -> Vec<(i32, W)> {
     rows.sort_unstable_by_key(|(place, _)| *place);
-    let mut all: Densities = Vec::with_capacity(rows.len());
+    let mut all: Vec<(i32, W)> = Vec::with_capacity(rows.len());
     for (place, weight) in rows.iter() {
         match all.last_mut() {
-            Some((last, sum)) if last == place => *sum += weight,
+            Some((last, sum)) if last == place => *sum += *weight,
             _ => all.push((*place, *weight)),
         }
     }
@@ -221,6 +222,47 @@ impl Tail {
         all.newer = sum(&all.newer, theirs.newer.iter().copied());
     }
 
+    /// For a later model: the same rows are as probable as it finds them. `before` and `after` are log densities of a sample of rows
+    /// under the model that the last rows were told by and under the later one, each ascending.
+    ///
+    /// ```text
+    /// a row below which a share u lies    log p + mean of (after − before) of the sample between its shares u ± min(u, 1 − u)/2
+    /// ```
+    pub(crate) fn moved(&self, before: &[f64], after: &[f64]) -> Self {
+        if before.is_empty() || self.is_empty() {
+            return self.clone();
+        }
+        let Table { places, total } = self.table();
+        let mut sums = vec![0.0];
+        sums.extend(after.iter().zip(before).scan(0.0, |sum, (after, before)| {
+            let gain = after - before;
+            *sum += if gain.is_finite() { gain } else { 0.0 };
+            Some(*sum)
+        }));
+        let n = before.len();
+        let gain = |share: f64| {
+            let rank = share * n as f64;
+            let half = 0.5 * rank.min(n as f64 - rank);
+            let from = ((rank - half) as usize).min(n - 1);
+            let to = ((rank + half).ceil() as usize).clamp(from + 1, n);
+            (sums[to] - sums[from]) / (to - from) as f64
+        };
+        let shifted = |histogram: &[(i32, f64)]| {
+            let mut rows: Vec<(i32, f64)> = histogram
+                .iter()
+                .map(|(at, weight)| {
+                    let next = places.partition_point(|(place, ..)| place < at);
+                    let (_, here, below) = places[next.min(places.len() - 1)];
+                    let middle = 0.5 * (edge(*at) + edge(at + 1));
+                    (place(middle + gain((below + 0.5 * here) / total)), *weight)
+                })
+                .collect();
+            densities(&mut rows)
+        };
+        let Doublings { doubling, older, newer } = &*self.doublings;
+        Doublings { doubling: *doubling, older: shifted(older), newer: shifted(newer) }.into()
+    }
+
     /// False for numbers that no rows have told.
     pub fn is_possible(&self) -> bool {
         let possible = |part: &[(i32, f64)]| {
@@ -280,6 +322,28 @@ mod tests {
         assert_eq!(tail.share_below(25.0), 10_003.0 / 10_004.0);
         assert_eq!(tail.share_below(f64::NEG_INFINITY), 1.0 / 10_004.0);
         assert_eq!(tail.share_below(f64::INFINITY), 1.0);
+    }
+
+    /// The later model finds every row twice as far from 0 and one nat more probable: quantiles follow.
+    #[test]
+    fn a_later_model_moves_each_row_by_what_it_gains_on_rows_like_it() {
+        let before: Vec<f64> = (0..5_000).map(|ix| -40.0 + 0.007 * f64::from(ix)).collect();
+        let later = |value: &f64| 2.0 * value + 1.0;
+        let after: Vec<f64> = before.iter().map(later).collect();
+        // Rows that the sample does not hold, in both doublings.
+        let told_by: Vec<f64> = (0..20_000).map(|ix| -40.0 + 0.00175 * f64::from(ix)).collect();
+        let mut tail = Tail::default();
+        tail.add(&told(&told_by), 2);
+        tail.add(&told(&told_by.iter().copied().step_by(10).collect::<Vec<_>>()), 3);
+        let moved = tail.moved(&before, &after);
+        assert!((moved.mass() - tail.mass()).abs() < 1e-6);
+        for share in [0.01, 0.05, 0.3, 0.6] {
+            let (was, is) = (tail.quantile(share), moved.quantile(share));
+            assert!((is - later(&was)).abs() < 0.5, "{share}: {was} became {is}");
+        }
+        assert_eq!(tail.moved(&[], &[]), tail);
+        assert_eq!(Tail::default().moved(&before, &after), Tail::default());
+        assert!(tail.moved(&[f64::NEG_INFINITY], &[0.0]).is_possible(), "what is infinite moves nothing");
     }
 
     #[test]
