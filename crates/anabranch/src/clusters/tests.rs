@@ -326,11 +326,7 @@ fn what_lies_far_away_is_apart_and_noise_where_it_is_asked_for() {
 /// A thin component on the slope of one hill reaches to the foot of the other.
 #[test]
 fn rows_of_thin_components_belong_to_the_hill_at_whose_foot_they_are() {
-    let parts = [
-        (300.0, vec![0.0], vec![1.0]),
-        (300.0, vec![10.0], vec![1.0]),
-        (30.0, vec![4.0], vec![4.0]),
-    ];
+    let parts = [(300.0, vec![0.0], vec![1.0]), (300.0, vec![10.0], vec![1.0]), (30.0, vec![4.0], vec![4.0])];
     let posterior = normals(1, &parts);
     let clusters = cut_of(&posterior, Rule::Auto);
     assert_eq!((clusters.len(), clusters.of(ComponentId(2))), (2, Some(ComponentId(0))));
