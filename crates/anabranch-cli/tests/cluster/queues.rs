@@ -39,10 +39,11 @@ fn workers_of_several_queues_are_killed_and_no_row_is_lost() {
     let payload = format!("a,b,c\n{}\n", rows.join("\n"));
     let subject = format!("anabranch.j.batch.{source}.2");
     wire.publish(&subject, &[("Anabranch-Batch", "1")], payload.as_bytes());
-    // Rows from anybody go through the first one.
+    // Rows from anybody go through the first one, and are nobody else's.
+    wire.publish("anabranch.j.rows", &[], payload.as_bytes());
     let more = place.rows("more.csv", 500, 102);
     place.submit(&url, "j", &more, &["--queues", "3", "--max-deliver", "1000"]).ok();
-    place.check(&url, "j", ROWS + 500, &alive);
+    place.check(&url, "j", ROWS + 500 + BATCH, &alive);
     assert_eq!(
         place.submit(&url, "j", &train, &["--max-deliver", "1000"]).refusal(),
         "job `j` was created with queues 3, this command has none"
