@@ -235,6 +235,7 @@ const TABLE: &[Rule] = &[
             "snapshot_entries",
             "snapshot_seconds",
             "queue_megabytes",
+            "queues",
             "journal_megabytes",
         ],
         places: ON_A_CLUSTER,

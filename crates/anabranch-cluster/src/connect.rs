@@ -1,9 +1,10 @@
 //! The way to the server: addresses, credentials, reconnecting, and whether the server can do what we need.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use async_nats::jetstream::{self, context::ContextBuilder};
+use async_nats::jetstream;
+use async_nats::jetstream::context::{ContextBuilder, RequestErrorKind};
 use async_nats::{Client, ConnectErrorKind, ConnectOptions};
 
 use crate::error::{ClusterError, in_words};
@@ -17,6 +18,12 @@ pub const OLDEST_SERVER: (u32, u32) = (2, 9);
 /// How long one answer of the server may take before we ask again.
 const ANSWER: Duration = Duration::from_secs(5);
 const SLOWEST_RECONNECT: Duration = Duration::from_secs(5);
+/// How long servers may take to choose a leader, for which a majority of them has to be there.
+const ELECTION: Duration = Duration::from_secs(60);
+/// How often they are asked meanwhile.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
+/// What a server says of JetStream that has no leader.
+const NO_LEADER: u64 = 10008;
 
 /// Where to go, and with what in hand.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +42,8 @@ pub struct ConnectTo {
     pub tls_key: Option<PathBuf>,
     /// How the server's monitoring calls us.
     pub name: String,
+    /// Told when there is something to wait for.
+    pub say: Option<fn(&str)>,
 }
 
 /// The addresses without what stands before an `@`.
@@ -125,8 +134,23 @@ pub async fn connect(to: &ConnectTo) -> Result<(Client, jetstream::Context), Clu
     let context = ContextBuilder::new().timeout(ANSWER).backpressure_on_inflight(true).build(client.clone());
     // Asked in plain JSON: the client's own type for this answer does not know that of old servers.
     let no_jetstream = |reason: String| ClusterError::NoJetStream { url: url.clone(), reason };
-    let answer = context.request::<_, _, serde_json::Value>("INFO", b"").await;
-    let answer = answer.map_err(|error| no_jetstream(in_words(&error)))?;
+    let asked = Instant::now();
+    let mut is_told = false;
+    let answer = loop {
+        let answer = context.request::<_, _, serde_json::Value>("INFO", b"").await;
+        let has_leader = match &answer {
+            Ok(answer) => answer["error"]["err_code"].as_u64() != Some(NO_LEADER),
+            Err(error) => error.kind() != RequestErrorKind::TimedOut,
+        };
+        if has_leader || asked.elapsed() > ELECTION {
+            break answer.map_err(|error| no_jetstream(in_words(&error)))?;
+        }
+        if let Some(say) = to.say.filter(|_| !std::mem::replace(&mut is_told, true)) {
+            let seconds = ELECTION.as_secs();
+            say(&format!("the servers at {url} have no leader yet: waiting for up to {seconds} s"));
+        }
+        tokio::time::sleep(ASK_AGAIN).await;
+    };
     if let Some(error) = answer.get("error") {
         return Err(no_jetstream(error["description"].as_str().unwrap_or("it is disabled").to_owned()));
     }

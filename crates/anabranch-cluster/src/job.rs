@@ -44,11 +44,19 @@ pub struct Job {
     pub(crate) context: Context,
     pub(crate) name: JobName,
     pub(crate) spec: JobSpec,
-    pub(crate) batches: Stream,
+    /// The queues of minibatches.
+    pub(crate) batches: Vec<Stream>,
     pub(crate) journal: Stream,
     pub(crate) settings: Store,
     pub(crate) workers: Store,
     pub(crate) snapshots: ObjectStore,
+}
+
+/// What waits in the queues of a job, what workers hold included.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Waiting {
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
 }
 
 impl std::fmt::Debug for Job {
@@ -88,14 +96,18 @@ impl Job {
             duplicate_window: Duration::from_secs(120),
             ..stream::Config::default()
         };
-        let batches = stream::Config {
-            name: name.batches_stream(),
-            subjects: name.all_batches(),
+        let queue = |queue: u32| stream::Config {
+            name: name.batches_stream(queue),
+            subjects: name.all_batches(queue),
             retention: RetentionPolicy::WorkQueue,
-            max_bytes: clamp(spec.queue_bytes),
+            max_bytes: clamp(spec.queue_bytes / u64::from(spec.queues)),
             description: Some("minibatches that wait for a worker".into()),
             ..base.clone()
         };
+        let mut batches = Vec::new();
+        for queue in (0..spec.queues).map(queue) {
+            batches.push(ensure(context, queue).await?);
+        }
         let journal = stream::Config {
             name: name.journal_stream(),
             subjects: name.all_journal(),
@@ -120,7 +132,7 @@ impl Job {
             ..object_store::Config::default()
         };
         Ok(Self {
-            batches: ensure(context, batches).await?,
+            batches,
             journal: ensure(context, journal).await?,
             workers: bucket(context, name.workers_bucket(), replicas, StorageType::Memory, WORKER_LIFE)
                 .await?,
@@ -174,8 +186,34 @@ impl Job {
         self.client.server_info().max_payload.saturating_sub(MARGIN).max(MARGIN)
     }
 
-    /// The queue of minibatches, shared by all workers.
-    pub(crate) async fn queue(&self) -> Result<Consumer<pull::Config>, ClusterError> {
+    /// The subject that a minibatch of a source is published to. A minibatch that is published again goes into the same queue, which
+    /// knows it.
+    pub(crate) fn subject_of(&self, source: u64, number: u64) -> String {
+        self.name.batch_subject(source, (number % self.batches.len() as u64) as u32)
+    }
+
+    /// What waits in all queues together.
+    pub(crate) async fn waiting(&self) -> Result<Waiting, ClusterError> {
+        let mut waiting = Waiting::default();
+        for queue in &self.batches {
+            let state = queue.get_info().await.doing("asking what waits")?.state;
+            waiting.messages += state.messages;
+            waiting.bytes += state.bytes;
+        }
+        Ok(waiting)
+    }
+
+    /// All queues of minibatches.
+    pub(crate) async fn queues(&self) -> Result<Vec<Consumer<pull::Config>>, ClusterError> {
+        let mut queues = Vec::new();
+        for stream in &self.batches {
+            queues.push(self.queue(stream).await?);
+        }
+        Ok(queues)
+    }
+
+    /// A queue of minibatches, shared by all workers.
+    pub(crate) async fn queue(&self, stream: &Stream) -> Result<Consumer<pull::Config>, ClusterError> {
         let config = pull::Config {
             durable_name: Some(WORKERS.into()),
             ack_policy: AckPolicy::Explicit,
@@ -185,9 +223,9 @@ impl Job {
             max_ack_pending: 20_000,
             ..pull::Config::default()
         };
-        match self.batches.get_consumer(WORKERS).await {
+        match stream.get_consumer(WORKERS).await {
             Ok(consumer) => Ok(consumer),
-            Err(_) => self.batches.create_consumer(config).await.doing("creating the queue of minibatches"),
+            Err(_) => stream.create_consumer(config).await.doing("creating the queue of minibatches"),
         }
     }
 

@@ -45,8 +45,20 @@ impl fmt::Display for JobName {
 }
 
 impl JobName {
-    pub(crate) fn batches_stream(&self) -> String {
-        format!("anabranch-{}-batches", self.0)
+    /// The stream of one of the job's queues. The first one has the name that it has in a job of one queue.
+    pub(crate) fn batches_stream(&self, queue: u32) -> String {
+        match queue {
+            0 => format!("anabranch-{}-batches", self.0),
+            _ => format!("anabranch-{}-batches-{queue}", self.0),
+        }
+    }
+
+    /// Whether a stream is one of the job's queues.
+    pub(crate) fn is_queue(&self, stream: &str) -> bool {
+        let queue = stream.strip_prefix(&self.batches_stream(0));
+        queue.is_some_and(|rest| {
+            rest.is_empty() || rest.strip_prefix('-').is_some_and(|queue| queue.parse::<u32>().is_ok())
+        })
     }
 
     pub(crate) fn journal_stream(&self) -> String {
@@ -69,9 +81,12 @@ impl JobName {
         format!("anabranch-{}-snapshots", self.0)
     }
 
-    /// Where `submit` publishes the minibatches of one source.
-    pub(crate) fn batch_subject(&self, source: u64) -> String {
-        format!("anabranch.{}.batch.{source}", self.0)
+    /// Where `submit` publishes the minibatches of one source that go into this queue.
+    pub(crate) fn batch_subject(&self, source: u64, queue: u32) -> String {
+        match queue {
+            0 => format!("anabranch.{}.batch.{source}", self.0),
+            _ => format!("anabranch.{}.batch.{source}.{queue}", self.0),
+        }
     }
 
     /// Where anybody may publish rows.
@@ -84,8 +99,12 @@ impl JobName {
         format!("anabranch.{}.dead", self.0)
     }
 
-    pub(crate) fn all_batches(&self) -> Vec<String> {
-        vec![format!("anabranch.{}.batch.*", self.0), self.rows_subject()]
+    /// What a queue takes: the first one also rows from anybody.
+    pub(crate) fn all_batches(&self, queue: u32) -> Vec<String> {
+        match queue {
+            0 => vec![format!("anabranch.{}.batch.*", self.0), self.rows_subject()],
+            _ => vec![format!("anabranch.{}.batch.*.{queue}", self.0)],
+        }
     }
 
     pub(crate) fn journal_subject(&self, lane: Append) -> String {
@@ -113,7 +132,8 @@ impl JobName {
         if subject == self.rows_subject() {
             return Some(0);
         }
-        subject.rsplit('.').next()?.parse().ok().filter(|source| *source < MAX_SOURCES)
+        let source = subject.strip_prefix(&format!("anabranch.{}.batch.", self.0))?.split('.').next()?;
+        source.parse().ok().filter(|source| *source < MAX_SOURCES)
     }
 }
 
@@ -150,9 +170,18 @@ mod tests {
     fn a_subject_tells_its_source() {
         let job: JobName = "j".parse().unwrap();
         assert_eq!(job.source_of("anabranch.j.rows"), Some(0));
-        assert_eq!(job.source_of(&job.batch_subject(7)), Some(7));
+        assert_eq!([0, 3].map(|queue| job.source_of(&job.batch_subject(7, queue))), [Some(7); 2]);
         assert_eq!(job.source_of("anabranch.j.batch.x"), None);
         assert_eq!(job.source_of("anabranch.j.batch.99999999999"), None);
+    }
+
+    #[test]
+    fn the_queues_of_a_job_are_known_by_their_names() {
+        let job: JobName = "j".parse().unwrap();
+        assert!([0, 1, 12].into_iter().all(|queue| job.is_queue(&job.batches_stream(queue))));
+        for other in ["anabranch-j-journal", "anabranch-j-batches-", "anabranch-j-batches-1-batches"] {
+            assert!(!job.is_queue(other), "{other}");
+        }
     }
 
     #[test]

@@ -44,12 +44,14 @@ pub async fn jobs(to: &ConnectTo) -> Result<Vec<JobSummary>, ClusterError> {
     for info in &all {
         let name = info.config.name.strip_prefix("anabranch-").and_then(|name| name.strip_suffix("-journal"));
         let Some(Ok(job)) = name.map(str::parse::<JobName>) else { continue };
-        let parts = stream_names(&job);
+        let queues = all.iter().filter(|info| job.is_queue(&info.config.name)).map(|info| &info.state);
+        let others = other_streams(&job);
+        let others = others.iter().filter_map(|name| state(name));
         found.push(JobSummary {
-            pending: state(&job.batches_stream()).map_or(0, |state| state.messages),
+            pending: queues.clone().map(|queue| queue.messages).sum(),
             dead: state(&job.dead_stream()).map_or(0, |state| state.messages),
             journal_last: info.state.last_sequence,
-            bytes: parts.iter().filter_map(|name| state(name)).map(|state| state.bytes).sum(),
+            bytes: queues.chain(others).map(|state| state.bytes).sum(),
             job: job.to_string(),
         });
     }
@@ -57,10 +59,9 @@ pub async fn jobs(to: &ConnectTo) -> Result<Vec<JobSummary>, ClusterError> {
     Ok(found)
 }
 
-/// All streams of a job. That of its settings is the last: a deletion that was cut off can be repeated.
-fn stream_names(job: &JobName) -> [String; 6] {
+/// The streams of a job besides its queues. That of its settings is the last: a deletion that was cut off can be repeated.
+fn other_streams(job: &JobName) -> [String; 5] {
     [
-        job.batches_stream(),
         job.journal_stream(),
         job.dead_stream(),
         format!("KV_{}", job.workers_bucket()),
@@ -76,12 +77,18 @@ pub async fn delete(to: &ConnectTo, job: &JobName) -> Result<(), ClusterError> {
 }
 
 pub(crate) async fn delete_streams(context: &jetstream::Context, job: &JobName) -> Result<(), ClusterError> {
+    let doing = "deleting the job";
+    let mut queues = Vec::new();
+    let mut names = context.stream_names();
+    while let Some(name) = names.next().await {
+        queues.extend(Some(name.doing(doing)?).filter(|name| job.is_queue(name)));
+    }
     let mut deleted = 0;
-    for name in stream_names(job) {
+    for name in queues.into_iter().chain(other_streams(job)) {
         match context.delete_stream(name).await {
             Ok(_) => deleted += 1,
             Err(error) if has_code(&error, NO_STREAM) => {}
-            Err(error) => return Err(fault("deleting the job")(error.into())),
+            Err(error) => return Err(fault(doing)(error.into())),
         }
     }
     if deleted > 0 { Ok(()) } else { Err(ClusterError::NoJob(job.to_string())) }
@@ -170,7 +177,7 @@ pub async fn requeue(job: &Job, number: u64, payload: Bytes) -> Result<(), Clust
     let born = stream.cached_info().created.unix_timestamp_nanos();
     let source = register(job, &format!("set aside since {born}")).await?;
     let publish = PublishMessage::build().payload(payload).header(NUMBER_HEADER, number.to_string());
-    let answer = job.context.send_publish(job.name.batch_subject(source), publish).await.doing(doing)?;
+    let answer = job.context.send_publish(job.subject_of(source, number), publish).await.doing(doing)?;
     answer.await.doing(doing)?;
     drop_dead(job, number).await
 }

@@ -16,14 +16,64 @@ pub fn message_limits(batch_size: u32) -> Limits {
     Limits { bytes: UNPACKED_BYTES, rows: MOST_ROWS.max(batch_size.into()) }
 }
 
+/// How the numbers of a message are written: in as few bytes as bring every one of them back as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Width {
+    Byte,
+    Short,
+    Single,
+    Double,
+}
+
+impl Width {
+    const NARROW: [Self; 3] = [Self::Byte, Self::Short, Self::Single];
+
+    fn of(values: &[f64]) -> Self {
+        let fits = |width: &Self| values.iter().all(|value| width.keeps(*value));
+        Self::NARROW.into_iter().find(fits).unwrap_or(Self::Double)
+    }
+
+    /// Bit by bit: a zero has a sign, and what is missing is no number.
+    fn keeps(self, value: f64) -> bool {
+        let back = match self {
+            Self::Byte => f64::from(value as u8),
+            Self::Short => f64::from(value as i16),
+            Self::Single => f64::from(value as f32),
+            Self::Double => value,
+        };
+        back.to_bits() == value.to_bits()
+    }
+
+    /// What npy calls it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Byte => "|u1",
+            Self::Short => "<i2",
+            Self::Single => "<f4",
+            Self::Double => "<f8",
+        }
+    }
+
+    fn write(self, values: &[f64], bytes: &mut Vec<u8>) {
+        match self {
+            Self::Byte => bytes.extend(values.iter().map(|value| *value as u8)),
+            Self::Short => bytes.extend(values.iter().flat_map(|value| (*value as i16).to_le_bytes())),
+            Self::Single => bytes.extend(values.iter().flat_map(|value| (*value as f32).to_le_bytes())),
+            Self::Double => bytes.extend(values.iter().flat_map(|value| value.to_le_bytes())),
+        }
+    }
+}
+
 /// The rows of a minibatch as a message. Numbers travel as an npy array; a column of categories as JSON with its labels,
 /// because codes mean nothing to another process.
 pub fn encode_rows(batch: &Batch, schema: &Schema) -> Vec<u8> {
     if schema.columns.iter().any(|column| column.categories.is_some()) {
         return encode_json(batch, schema);
     }
+    let width = Width::of(batch.values());
     let mut head = format!(
-        "{{'descr': '<f8', 'fortran_order': False, 'shape': ({}, {}), }}",
+        "{{'descr': '{}', 'fortran_order': False, 'shape': ({}, {}), }}",
+        width.name(),
         batch.n_rows(),
         batch.dimensions()
     );
@@ -35,7 +85,7 @@ pub fn encode_rows(batch: &Batch, schema: &Schema) -> Vec<u8> {
     bytes.extend_from_slice(b"\x93NUMPY\x01\x00");
     bytes.extend_from_slice(&(length as u16).to_le_bytes());
     bytes.extend_from_slice(head.as_bytes());
-    bytes.extend(batch.values().iter().flat_map(|value| value.to_le_bytes()));
+    width.write(batch.values(), &mut bytes);
     bytes
 }
 
@@ -132,6 +182,32 @@ mod tests {
         let again = decode_rows(&encode_rows(&small, &schema), &schema, &wide.into(), OnBadRow::Fail, LIMITS)
             .unwrap();
         assert_eq!(again, small);
+    }
+
+    #[test]
+    fn numbers_travel_in_as_few_bytes_as_bring_them_back() {
+        let schema = numbers(&["a", "b"]);
+        let same = |a: &Batch, b: &Batch| {
+            a.values().iter().map(|value| value.to_bits()).eq(b.values().iter().map(|value| value.to_bits()))
+        };
+        for (pair, bytes) in [
+            ([0.0, 255.0], 1),
+            ([0.0, 256.0], 2),
+            ([-32768.0, 32767.0], 2),
+            ([0.0, 32768.0], 4),
+            ([0.5, -0.0], 4),
+            ([-0.0, 1.0], 4),
+            ([1.0, f64::from(f32::MIN_POSITIVE)], 4),
+            ([1.0, 0.1], 8),
+            ([1.0, 16_777_217.0], 8),
+            ([1.0, 1e39], 8),
+        ] {
+            let batch = Batch::new(2, pair.repeat(3)).unwrap();
+            let message = encode_rows(&batch, &schema);
+            assert_eq!(message.len(), 128 + 6 * bytes, "{pair:?}");
+            let read = read_rows(&message, &schema, |_| Ok(()), OnBadRow::Fail, LIMITS).unwrap();
+            assert!(same(&read, &batch), "{pair:?} came back as {:?}", read.values());
+        }
     }
 
     #[test]

@@ -16,6 +16,9 @@ const NEWEST: u16 = ENTRY_VERSION as u16;
 /// The format of jobs of other models than mixtures: the first one that has them.
 const OTHER_MODELS: u16 = 4;
 
+/// The first format with several queues: who does not know it would leave rows in all but one.
+const SEVERAL_QUEUES: u16 = 5;
+
 /// The settings of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -56,6 +59,9 @@ pub struct JobSpec {
     pub replicas: u32,
     /// Bytes of minibatches that may wait.
     pub queue_bytes: u64,
+    /// Queues that minibatches are dealt out to.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub queues: u32,
     /// Bytes of the journal.
     pub journal_bytes: u64,
     /// What is learned.
@@ -172,6 +178,7 @@ impl Default for JobSpec {
             snapshot_seconds: 60,
             replicas: 1,
             queue_bytes: 256 << 20,
+            queues: 1,
             journal_bytes: 1 << 30,
             model: ModelSpec::Mixture,
             attached: None,
@@ -179,11 +186,26 @@ impl Default for JobSpec {
     }
 }
 
+fn one() -> u32 {
+    1
+}
+
+fn is_one(n: &u32) -> bool {
+    *n == 1
+}
+
 impl JobSpec {
     /// The same for another model, which older programs stay away from.
     pub fn of(self, model: ModelSpec) -> Self {
         let entry_format = if model.is_mixture() { ENTRY_VERSION.into() } else { OTHER_MODELS };
-        Self { model, entry_format, ..self }
+        let queues = self.queues;
+        Self { model, entry_format, ..self }.with_queues(queues)
+    }
+
+    /// The same with so many queues.
+    pub fn with_queues(self, queues: u32) -> Self {
+        let entry_format = if queues > 1 { self.entry_format.max(SEVERAL_QUEUES) } else { self.entry_format };
+        Self { queues, entry_format, ..self }
     }
 
     /// Reads the settings of a job that somebody created, maybe with a newer program.
@@ -197,8 +219,12 @@ impl JobSpec {
                 "the job's journal is in entry format {format}, this program knows up to {NEWEST}"
             )));
         }
-        serde_json::from_value(value)
-            .map_err(|error| ClusterError::Damaged(format!("the job's settings: {error}")))
+        let spec: Self = serde_json::from_value(value)
+            .map_err(|error| ClusterError::Damaged(format!("the job's settings: {error}")))?;
+        match spec.queues {
+            0 => Err(ClusterError::Damaged("the job's settings: it has no queue".into())),
+            _ => Ok(spec),
+        }
     }
 
     /// Whether an entry may hold several minibatches: the workers of an older job may not know that.
@@ -251,6 +277,10 @@ mod tests {
     fn settings_survive_and_a_newer_format_is_refused_before_anything_else_is_read() {
         let spec = JobSpec::default();
         assert_eq!(JobSpec::from_json(&spec.to_json()).unwrap(), spec);
+        assert!(!String::from_utf8(spec.to_json()).unwrap().contains("queues"), "older programs know one");
+        let several = JobSpec { entry_format: 3, ..spec }.with_queues(4);
+        assert_eq!((several.queues, several.entry_format), (4, 5));
+        assert_eq!(JobSpec::from_json(&several.to_json()).unwrap(), several);
         let error = JobSpec::from_json(br#"{"entry_format": 6, "something": "new"}"#).unwrap_err();
         assert_eq!(error.to_string(), "the job's journal is in entry format 6, this program knows up to 5");
     }

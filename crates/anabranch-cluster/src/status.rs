@@ -94,8 +94,11 @@ pub async fn status(job: &Job) -> Result<Status, ClusterError> {
 async fn look<K: Kind>(job: &Job) -> Result<Status, ClusterError> {
     let doing = "asking how the job stands";
     let replica = fetch_replica::<K>(job).await?;
-    let queue = job.batches.get_info().await.doing(doing)?.state;
-    let held = job.queue().await?.get_info().await.doing(doing)?.num_ack_pending as u64;
+    let waiting = job.waiting().await?;
+    let mut held = 0;
+    for queue in job.queues().await? {
+        held += queue.get_info().await.doing(doing)?.num_ack_pending as u64;
+    }
     let journal = job.journal.get_info().await.doing(doing)?.state;
     let snapshot = snapshots::newest(job).await?;
     let absorbed = replica.fold().map(|fold| fold.absorbed().runs().to_vec()).unwrap_or_default();
@@ -110,9 +113,9 @@ async fn look<K: Kind>(job: &Job) -> Result<Status, ClusterError> {
     });
     Ok(Status {
         job: job.name.to_string(),
-        pending: queue.messages,
+        pending: waiting.messages,
         held,
-        queue_bytes: queue.bytes,
+        queue_bytes: waiting.bytes,
         absorbed: replica.absorbed(),
         set_aside: replica.aside().len(),
         finished: replica.is_finished(),

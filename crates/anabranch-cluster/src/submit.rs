@@ -222,7 +222,7 @@ impl<'a> Submission<'a> {
             .payload(message.clone())
             .message_id(format!("{}-{number}", self.number))
             .header(NUMBER_HEADER, number.to_string());
-        self.job.context.send_publish(self.job.name.batch_subject(self.number), publish).await.ok()
+        self.job.context.send_publish(self.job.subject_of(self.number, number), publish).await.ok()
     }
 
     /// Waits until the oldest publish is acknowledged, and sends it again for as long as it is not.

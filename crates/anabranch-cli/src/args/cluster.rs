@@ -64,6 +64,9 @@ pub struct StreamArgs {
     /// Megabytes of minibatches that may wait; then the submitter waits
     #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
     pub queue_megabytes: u64,
+    /// Queues that minibatches are dealt out to, for many workers: servers lead one or several each
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub queues: u32,
     /// Megabytes of journal between two snapshots at most
     #[arg(long, value_name = "MB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
     pub journal_megabytes: u64,

@@ -77,6 +77,7 @@ fn connect_to(url: Option<&str>, login: &LoginArgs, command: &str) -> Result<Con
         tls_cert: login.tls_cert.clone(),
         tls_key: login.tls_key.clone(),
         name: format!("anabranch {command}"),
+        say: Some(|what| eprintln!("{what}")),
     })
 }
 

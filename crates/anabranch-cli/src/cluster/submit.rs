@@ -198,6 +198,7 @@ fn job_spec(args: &SubmitArgs) -> JobSpec {
         journal_bytes: args.streams.journal_megabytes << 20,
         ..usual
     }
+    .with_queues(args.streams.queues)
 }
 
 /// What a source is called.

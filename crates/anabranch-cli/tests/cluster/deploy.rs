@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::server::{Server, Version, binary, wait_until};
+use crate::server::{Server, Version, binary, free_port, wait_until};
 use crate::support::{Place, Worker, anabranch};
 use crate::wire::Wire;
 
-fn root() -> &'static Path {
+pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/anabranch-cli is two below")
 }
 
@@ -87,6 +87,125 @@ fn the_servers_certificates_are_those_that_clients_are_given() {
     assert!(place.run(&pull).refusal().contains("refuses us"));
 }
 
+/// Three servers with a configuration of `deploy`, as it is but for addresses, names and folders.
+fn three_servers(place: &Place, text: &str, tls: &str) -> Option<Vec<Server>> {
+    binary(Version::Current)?;
+    let routes = [0; 3].map(|_: u16| free_port());
+    let mut text: String = text
+        .lines()
+        .filter(|line| {
+            !["server_name:", "port: 4222", "http_port:"].iter().any(|head| line.starts_with(head))
+        })
+        .map(|line| line.to_owned() + "\n")
+        .collect();
+    text = text.replace("/etc/nats/tls", tls).replace("max_file_store: 20GB", "max_file_store: 4GB");
+    for role in ROLES {
+        text = text.replace(&format!("${}_PASSWORD", role.to_uppercase()), "secret");
+    }
+    for (ix, port) in routes.iter().enumerate() {
+        for host in [format!("nats-{ix}:6222"), format!("nats-{ix}.nats:6222")] {
+            text = text.replace(&host, &format!("127.0.0.1:{port}"));
+        }
+    }
+    let start = |(ix, port): (usize, &u16)| {
+        let folder = place.path(&format!("n{ix}"));
+        let own = text
+            .replace("store_dir: /data", &format!("store_dir: \"{}\"", folder.join("js").display()))
+            .replace("port: 6222", &format!("listen: \"127.0.0.1:{port}\""));
+        Server::start_without_streams(Version::Current, &folder, &own).expect("the binary is there")
+    };
+    Some(routes.iter().enumerate().map(start).collect())
+}
+
+/// The address that a deployment gives to a role, with the ports of these servers.
+fn address(text: &str, role: &str, servers: &[Server]) -> String {
+    let line = text.lines().find(|line| line.contains(&format!("tls://{role}:"))).expect("an address");
+    let mut url = line[line.find("tls://").expect("it is there")..].trim_end_matches('"').to_owned();
+    let variable = format!("{}_PASSWORD", role.to_uppercase());
+    for password in [format!("${{{variable}}}"), format!("$({variable})")] {
+        url = url.replace(&password, "secret");
+    }
+    for (ix, server) in servers.iter().enumerate() {
+        for host in [format!("nats-{ix}:4222"), format!("nats-{ix}.nats:4222")] {
+            url = url.replace(&host, &format!("127.0.0.1:{}", server.port));
+        }
+    }
+    assert!(!url.contains("nats-") && !url.contains('$'), "{url}");
+    url
+}
+
+/// Servers of both deployments, with TLS among them and to everybody, and their own commands for a whole job.
+#[test]
+fn the_commands_of_both_deployments_do_a_job_on_their_servers() {
+    let (compose, kubernetes) = (deploy("compose.yaml"), deploy("kubernetes.yaml"));
+    let deployments = [(deploy("nats.conf"), &compose), (block(&kubernetes, "server.conf: |"), &kubernetes)];
+    for (configuration, file) in deployments {
+        let place = Place::new();
+        let Some(tls) = certificates(&place) else { return };
+        let Some(servers) = three_servers(&place, &configuration, &tls) else { return };
+        let words = |text: &str, name: &str| -> Vec<String> {
+            let found = commands(text).into_iter().find(|words| words[0] == name).expect("a command");
+            let anywhere = ["0.0.0.0:9177", "0.0.0.0:9178"];
+            let local = |word: &String| {
+                if anywhere.contains(&word.as_str()) {
+                    "127.0.0.1:0".into()
+                } else {
+                    word.replace("/etc/anabranch", &tls)
+                }
+            };
+            found.iter().map(local).collect()
+        };
+        let run = |name: &str, role: &str, more: &[&str]| {
+            let url = address(&compose, role, &servers);
+            let output = anabranch()
+                .args(words(&compose, name))
+                .args(more)
+                .current_dir(place.path(""))
+                .env("ANABRANCH_NATS", url)
+                .output()
+                .expect("it starts");
+            (
+                output.status.success(),
+                String::from_utf8_lossy(&output.stdout).into_owned()
+                    + &String::from_utf8_lossy(&output.stderr),
+            )
+        };
+        place.rows("train.csv", 1000, 95);
+        let sizes = [
+            "train.csv",
+            "--batch-size",
+            "50",
+            "--bootstrap",
+            "500",
+            "--queue-megabytes",
+            "64",
+            "--journal-megabytes",
+            "64",
+        ];
+        let mut said = String::new();
+        wait_until("the servers to find each other", || {
+            let (is_done, text) = run("submit", "submitter", &sizes);
+            said = text;
+            is_done || said.contains("was created with")
+        });
+        assert!(said.contains("1,000 rows"), "{said}");
+        let mut worker = anabranch()
+            .args(words(file, "worker"))
+            .env("ANABRANCH_NATS", address(file, "worker", &servers))
+            .env("ANABRANCH_TOKEN", "x")
+            .stderr(std::process::Stdio::null())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .expect("it starts");
+        let (is_done, said) = run("pull", "reader", &["--out", "m", "--wait", "--json"]);
+        let _ = worker.kill();
+        let _ = worker.wait();
+        assert!(is_done && said.contains("\"observations\":1000"), "{said}");
+        let (is_done, said) = run("status", "reader", &[]);
+        assert!(is_done && said.contains("finished"), "{said}");
+    }
+}
+
 /// The part of a configuration with the roles, all with one password.
 fn roles(text: &str) -> String {
     let text = &text[text.find("# Four roles.").expect("the roles")..];
@@ -142,6 +261,7 @@ fn each_role_is_denied_what_is_not_its_work() {
     let rights = [
         ("anabranch.j.rows", "s__o"),
         ("anabranch.j.batch.7", "s__o"),
+        ("anabranch.j.batch.7.3", "s__o"),
         ("anabranch.j.journal.plain", "_w_o"),
         ("anabranch.j.journal.births", "_w_o"),
         ("anabranch.j.state", "_w_o"),
@@ -194,8 +314,16 @@ fn the_files_are_yaml() {
         eprintln!("skipped: there is no python3 with yaml on this machine");
         return;
     }
-    let output =
-        python(&["-c", parses, "compose.yaml", "kubernetes.yaml", "alerts.yaml"]).expect("it starts");
+    let output = python(&[
+        "-c",
+        parses,
+        "compose.yaml",
+        "kubernetes.yaml",
+        "alerts.yaml",
+        "alerts-test.yaml",
+        "prometheus.yaml",
+    ])
+    .expect("it starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 

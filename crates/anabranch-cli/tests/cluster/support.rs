@@ -1,6 +1,7 @@
 //! Rows, commands and workers for the tests of the cluster, and the check that every fault must end with.
 
 use std::cell::RefCell;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -245,7 +246,13 @@ impl Worker {
     }
 
     pub fn start_with(url: &str, job: &str, more: &[&str]) -> Self {
+        Self::start_in(&[], url, job, more)
+    }
+
+    /// The same with further variables in its environment.
+    pub fn start_in(variables: &[(&str, &OsStr)], url: &str, job: &str, more: &[&str]) -> Self {
         let mut child = anabranch()
+            .envs(variables.iter().copied())
             .args(["worker", "--to", url, "--job", job, "--json"])
             .args(more)
             .stdout(Stdio::piped())
@@ -272,6 +279,11 @@ impl Worker {
             }
         }
         self
+    }
+
+    /// Where its endpoint listens.
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     /// The next line that it says with this in it.

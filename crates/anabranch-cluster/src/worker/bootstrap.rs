@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use anabranch::central::BatchId;
 use bytes::Bytes;
 use futures_util::StreamExt;
+use futures_util::future::join_all;
+use futures_util::stream::select_all;
 
 use super::keep::Kept;
 use super::minibatch::unfinished;
@@ -85,14 +87,20 @@ impl<K: Kind> Crew<K> {
             // As many as are missing, going by the size of those that came: the rest is for all workers.
             let size = gathered.rows.checked_div(gathered.kept.len()).unwrap_or(enough).max(1);
             let missing = (enough - gathered.rows).div_ceil(size).clamp(1, AT_ONCE);
-            let queue = self.queue.load_full();
-            let request = queue.batch().max_messages(missing).expires(POLL).messages().await;
-            let Ok(mut messages) = request else {
+            let requests = self.queues.iter().map(|queue| async {
+                let queue = queue.load_full();
+                let each = missing.div_ceil(self.queues.len());
+                queue.batch().max_messages(each).expires(POLL).messages().await
+            });
+            let answered: Vec<_> = join_all(requests).await.into_iter().flatten().collect();
+            if answered.is_empty() {
                 tokio::time::sleep(POLL).await;
                 continue;
-            };
+            }
+            let mut messages = select_all(answered);
             let mut came = false;
-            while let Some(Ok(message)) = messages.next().await {
+            while let Some(message) = messages.next().await {
+                let Ok(message) = message else { continue };
                 came = true;
                 let Some((id, delivered)) = self.name_of(&message) else {
                     self.without_name(message).await;
@@ -143,11 +151,8 @@ impl<K: Kind> Crew<K> {
         checked.unwrap_or_else(|panic| Err(panic.to_string()))
     }
 
-    /// True when the queue holds nothing but what we have.
+    /// True when the queues hold nothing but what we have.
     async fn all_here(&self, ours: u64) -> bool {
-        match self.job.batches.get_info().await {
-            Ok(info) => info.state.messages <= ours,
-            Err(_) => false,
-        }
+        self.job.waiting().await.is_ok_and(|waiting| waiting.messages <= ours)
     }
 }

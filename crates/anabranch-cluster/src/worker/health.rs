@@ -4,6 +4,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use async_nats::jetstream::stream::{State, Stream};
+
 use super::Crew;
 use crate::error::{in_words, server_code};
 use crate::job::NO_STREAM;
@@ -20,7 +22,7 @@ const STILL: Duration = Duration::from_secs(60);
 /// The server's code for a consumer that is not there.
 const NO_CONSUMER: u64 = 10014;
 
-/// The queue as it was seen last.
+/// The queues as they were seen last, together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Queue {
     pub(crate) messages: u64,
@@ -125,34 +127,29 @@ pub(super) async fn watch<K: Kind>(crew: Arc<Crew<K>>) {
 
 impl<K: Kind> Crew<K> {
     async fn look_at_queue(&self) -> Result<Queue, String> {
-        for stream in [&self.job.batches, &self.job.journal] {
-            if let Err(error) = stream.get_info().await {
-                let name = &stream.cached_info().config.name;
-                return Err(match server_code(&error) {
-                    Some(NO_STREAM) => {
-                        format!(
-                            "stream `{name}` is gone: restore it from a backup, or delete the job and submit again"
-                        )
-                    }
-                    _ => format!("stream `{name}` does not answer: {}", in_words(&error)),
-                });
+        state_of(&self.job.journal).await?;
+        let mut all = Queue::default();
+        for (stream, consumer) in self.job.batches.iter().zip(&self.queues) {
+            let state = state_of(stream).await?;
+            all.held += match consumer.load().get_info().await {
+                Ok(info) => info.num_ack_pending as u64,
+                Err(error) if server_code(&error) == Some(NO_CONSUMER) => {
+                    // What others hold comes once more, and counts once.
+                    let again = self.job.queue(stream).await.map_err(|error| error.to_string())?;
+                    consumer.store(Arc::new(again));
+                    (self.config.say)("the consumer of the queue was gone and is there again");
+                    0
+                }
+                Err(error) => return Err(format!("the queue does not answer: {}", in_words(&error))),
+            };
+            all.messages += state.messages;
+            all.bytes += state.bytes;
+            if state.messages > 0 {
+                let first = state.first_timestamp.unix_timestamp_nanos() as f64 / 1e9;
+                all.oldest_seconds = all.oldest_seconds.max(now() - first);
             }
         }
-        let state = self.job.batches.get_info().await.map_err(|error| in_words(&error))?.state;
-        let held = match self.queue.load().get_info().await {
-            Ok(info) => info.num_ack_pending as u64,
-            Err(error) if server_code(&error) == Some(NO_CONSUMER) => {
-                // What others hold comes once more, and counts once.
-                let again = self.job.queue().await.map_err(|error| error.to_string())?;
-                self.queue.store(Arc::new(again));
-                (self.config.say)("the consumer of the queue was gone and is there again");
-                0
-            }
-            Err(error) => return Err(format!("the queue does not answer: {}", in_words(&error))),
-        };
-        let first = state.first_timestamp.unix_timestamp_nanos() as f64 / 1e9;
-        let oldest_seconds = if state.messages > 0 { (now() - first).max(0.0) } else { 0.0 };
-        Ok(Queue { messages: state.messages, bytes: state.bytes, held, oldest_seconds })
+        Ok(all)
     }
 
     fn trouble(&self) -> Option<String> {
@@ -161,6 +158,17 @@ impl<K: Kind> Crew<K> {
             false => Some("disconnected".into()),
         }
     }
+}
+
+/// How a stream of the job stands, or what is wrong with it.
+async fn state_of(stream: &Stream) -> Result<State, String> {
+    let name = &stream.cached_info().config.name;
+    stream.get_info().await.map(|info| info.state).map_err(|error| match server_code(&error) {
+        Some(NO_STREAM) => {
+            format!("stream `{name}` is gone: restore it from a backup, or delete the job and submit again")
+        }
+        _ => format!("stream `{name}` does not answer: {}", in_words(&error)),
+    })
 }
 
 /// What the endpoint shows of a worker.

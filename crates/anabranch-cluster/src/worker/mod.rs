@@ -34,6 +34,7 @@ use arc_swap::ArcSwap;
 use async_nats::jetstream::consumer::{Consumer, pull};
 use bytes::Bytes;
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -152,8 +153,8 @@ struct Crew<K: Kind> {
     metrics: Arc<Metrics>,
     config: WorkerConfig<K>,
     learning: Config<K::Inference>,
-    /// Another one when somebody has deleted it.
-    queue: ArcSwap<Consumer<pull::Config>>,
+    /// Each is another one when somebody has deleted it.
+    queues: Vec<ArcSwap<Consumer<pull::Config>>>,
     pulse: health::Pulse,
     threads: Threads,
     workspaces: Mutex<Vec<WorkspaceOf<K>>>,
@@ -180,7 +181,7 @@ pub async fn work<K: Kind>(job: Job, config: WorkerConfig<K>) -> Result<Report, 
     let paused = patiently(|| is_paused(&job)).await?;
     let crew = Arc::new(Crew {
         me: format!("{:016x}", crate::append::record_name()),
-        queue: ArcSwap::from_pointee(patiently(|| job.queue()).await?),
+        queues: patiently(|| job.queues()).await?.into_iter().map(ArcSwap::from_pointee).collect(),
         pulse: health::Pulse::default(),
         central,
         metrics: Arc::default(),
@@ -259,9 +260,17 @@ impl<K: Kind> Crew<K> {
         }
         let mut appending = JoinSet::new();
         appending.spawn(Arc::clone(self).append_sums());
+        join_all(self.queues.iter().map(|queue| self.take_from(queue))).await;
+        Ok(())
+    }
+
+    /// Takes minibatches from a queue until the worker ends. All queues fill the same hands, so that those that have nothing leave the
+    /// room to the others.
+    async fn take_from(self: &Arc<Self>, queue: &ArcSwap<Consumer<pull::Config>>) {
         let mut tasks = JoinSet::new();
         // One for each thread, and those that come next.
         let most = 2 * self.config.threads.max(1) + AHEAD;
+        let queues = self.queues.len();
         while !self.ends() {
             while tasks.try_join_next().is_some() {}
             if self.is_paused() {
@@ -273,15 +282,16 @@ impl<K: Kind> Crew<K> {
                 let _ = tokio::time::timeout(POLL, self.sums.freed()).await;
                 continue;
             }
-            if tasks.len() >= MOST_HELD {
+            if tasks.len() >= MOST_HELD.div_ceil(queues) {
                 let _ = tokio::time::timeout(POLL, tasks.join_next()).await;
                 continue;
             }
             let idle = learning == 0;
             let asked = Instant::now();
             let mut first = true;
-            let queue = self.queue.load_full();
-            let request = queue.batch().max_messages(most - learning).expires(POLL).messages().await;
+            let queue = queue.load_full();
+            let wanted = (most - learning).div_ceil(queues);
+            let request = queue.batch().max_messages(wanted).expires(POLL).messages().await;
             let Ok(mut messages) = request else {
                 // The server restarts, or the way to it is cut: the client reconnects by itself.
                 tokio::time::sleep(POLL).await;
@@ -304,7 +314,6 @@ impl<K: Kind> Crew<K> {
             let _ = tokio::time::timeout(POLL, tasks.join_next()).await;
         }
         tasks.shutdown().await;
-        Ok(())
     }
 
     fn report(&self) -> Report {

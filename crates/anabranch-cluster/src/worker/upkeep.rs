@@ -62,8 +62,7 @@ impl Upkeep {
 /// True when every source has ended, all it published is in or set aside, and the model was not finished since.
 async fn has_drained<K: Kind>(crew: &Crew<K>) -> bool {
     let replica = crew.central.replica();
-    if replica.is_finished() || !crew.job.batches.get_info().await.is_ok_and(|info| info.state.messages == 0)
-    {
+    if replica.is_finished() || !crew.job.waiting().await.is_ok_and(|waiting| waiting.messages == 0) {
         return false;
     }
     let Ok(sources) = sources(&crew.job).await else { return false };
