@@ -6,7 +6,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use anabranch::engine::Event;
+use anabranch::batch::Minibatch;
+use anabranch::central::Central;
+use anabranch::engine::{Event, Flow, Observer};
+use anabranch::family::Conjugate;
+use anabranch::process::Process;
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyStopIteration};
@@ -184,9 +188,24 @@ pub fn drive<T: Send>(
     })
 }
 
+/// Learns from a first minibatch, unless the run is to stop; with what happened.
+pub fn first_unless_stopped<F: Conjugate, P: Process, B: Minibatch, T: Send + 'static>(
+    stop: &AtomicBool,
+    learn: impl FnOnce(&mut dyn Observer<F, P, B>) -> T + Send + 'static,
+) -> Result<Option<(T, Happened)>, Fault> {
+    unless_stopped(stop, move || {
+        let mut seen = None;
+        let learned = learn(&mut |event: &Event, centre: &Central<F, P, B>| {
+            seen = Some((*event, centre.take_changes()));
+            Flow::Continue
+        });
+        (learned, seen.expect("a minibatch that is there is learned from"))
+    })
+}
+
 /// Runs `work` on a thread of its own, which is left to itself when the run is to stop: it may take seconds, and nothing of it
 /// is half done. `None` after a stop.
-pub fn unless_stopped<T: Send + 'static>(
+fn unless_stopped<T: Send + 'static>(
     stop: &AtomicBool,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<Option<T>, Fault> {

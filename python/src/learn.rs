@@ -18,13 +18,14 @@ use anabranch::engine::{self, Event, Flow, Observer};
 use anabranch::family::{AnyFamily, Conjugate};
 use anabranch::infer::PriorChoice;
 use anabranch::learner::look::Shown;
+use anabranch::learner::run::Run;
 use anabranch::process::{AnyProcess, Process};
 use anabranch_io::model::{Model, Provenance};
 use anabranch_io::{InputRead, Schema, Seen};
 use crossbeam_channel::Sender;
 use serde::{Deserialize, Serialize};
 
-use crate::drive::unless_stopped;
+use crate::drive::first_unless_stopped;
 use crate::error::Fault;
 use crate::options::Options;
 use crate::rows::{Buffer, Edge, Taken, joined};
@@ -414,7 +415,7 @@ impl Learned {
             stop: wires.stop,
         };
         let mut watch = Watch { tally: &mut self.tally, stop: wires.stop, events };
-        let result = engine::run(&centre, &mut cutter, &config, &mut watch);
+        let result = Run::new(Arc::clone(&centre), config).stream(&mut cutter, &mut watch);
         self.note_schema(stream);
         result
     }
@@ -473,7 +474,7 @@ impl Learned {
         whole.flush(options)?;
         let Some(centre) = whole.centre.take() else { return Ok(None) };
         if whole.taken.len() > whole.ended {
-            engine::finish(&centre, &self.config(options));
+            Run::new(Arc::clone(&centre), self.config(options)).end();
         }
         let before = looking.look.take().filter(|look| look.named);
         let named = before.is_some() || looker == Looker::User;
@@ -512,11 +513,11 @@ impl Learned {
             Flow::Continue
         };
         let mut one = One::new(claim(&mut self.taken), batch);
-        let learned = match bootstrap {
-            true => engine::bootstrap(&centre, &mut one, &config, &mut observer).map(|_| ()),
-            false => engine::run(&centre, &mut one, &config, &mut observer),
+        let run = Run::new(Arc::clone(&centre), config);
+        let Ok(()) = match bootstrap {
+            true => run.begin(&mut one, &mut observer).map(|_| ()),
+            false => run.stream(&mut one, &mut observer),
         };
-        learned.unwrap_or_else(|never| match never {});
         self.tally.rows = before + rows;
         (self.centre, self.buffer) = (Some(centre), Buffer::default());
         Ok(())
@@ -549,17 +550,13 @@ struct Start {
 impl Start {
     /// Learns from the first minibatch; `None` when the run is to stop.
     fn learn(self, stop: &AtomicBool) -> Result<Option<(Arc<Centre>, Tally, Happened)>, Fault> {
-        let learned = unless_stopped(stop, move || {
-            let Self { centre, config, batch, mut taken } = self;
-            let mut one = One::new(claim(&mut taken), batch);
-            let mut seen = None;
-            let mut observer = |event: &Event, centre: &Centre| {
-                seen = Some((*event, centre.take_changes()));
-                Flow::Continue
-            };
-            let _ = engine::bootstrap(&centre, &mut one, &config, &mut observer);
-            (centre, seen.expect("a minibatch that is there is learned from"))
-        })?;
+        let Self { centre, config, batch, mut taken } = self;
+        let learned =
+            first_unless_stopped(stop, move |observer: &mut dyn Observer<AnyFamily, AnyProcess>| {
+                let run = Run::new(centre, config);
+                let Ok(_) = run.begin(&mut One::new(claim(&mut taken), batch), observer);
+                Arc::clone(run.centre())
+            })?;
         Ok(learned.map(|(centre, event)| {
             let mut tally = Tally::default();
             tally.add(&event.0);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anabranch::central::{Central, Fold, Memory};
-use anabranch::engine::Flow;
+use anabranch::engine::Observer;
 use anabranch::family::Conjugate;
 use anabranch::infer::Inference;
 use anabranch::learner::course::Course;
@@ -13,7 +13,7 @@ use anabranch::process::Process;
 use crossbeam_channel::Sender;
 use pyo3::prelude::*;
 
-use crate::drive::{abandonable, drive, unless_stopped};
+use crate::drive::{abandonable, drive, first_unless_stopped};
 use crate::engine::busy;
 use crate::error::Fault;
 use crate::learn::{Happened, Tally, Watch};
@@ -270,14 +270,9 @@ impl<K: Kind> Run<K> {
             Fault::input(error)
         })?;
         if let Some(first) = first {
-            let learned = unless_stopped(stop, move || {
-                let mut seen = None;
-                let begun = first.learn(&mut |event: &_, centre: &Centre<K>| {
-                    seen = Some((*event, centre.take_changes()));
-                    Flow::Continue
-                });
-                (begun, seen.expect("a minibatch that is there is learned from"))
-            })?;
+            let learn =
+                move |observer: &mut dyn Observer<K::Family, K::Process, Data<K>>| first.learn(observer);
+            let learned = first_unless_stopped(stop, learn)?;
             let Some((begun, event)) = learned else {
                 // The first minibatch is kept, and is learned from when somebody looks.
                 course.take_back(before.max(course.config().bootstrap_rows));

@@ -1,9 +1,10 @@
 //! `anabranch merge`: models that were learned apart become one, and every row counts once.
 
 use anabranch::central::{Central, Joined, Memory};
-use anabranch::engine::{self, Config};
+use anabranch::engine::Config;
 use anabranch::family::{AnyFamily, Conjugate, Family};
 use anabranch::infer::PriorChoice;
+use anabranch::learner::run::Run;
 use anabranch::posterior::{Evidence, Posterior};
 use anabranch::process::AnyProcess;
 use anabranch_io::model::Model;
@@ -126,14 +127,14 @@ pub fn merge(models: Vec<Named>, assume_apart: bool, threads: Option<usize>) -> 
         whole.provenance.conflicts += model.provenance.conflicts;
     }
     let Model { fold, mut provenance } = whole;
-    let central = Central::from_fold(fold).with_memory(memory);
     let prior = if provenance.prior_given { PriorChoice::Given } else { PriorChoice::Estimated };
     let usual = Config::default();
     let config = Config { seed: provenance.seed, prior, threads: threads.unwrap_or(usual.threads), ..usual };
+    let run = Run::new(Central::from_fold(fold).with_memory(memory), config);
     if joined.len() > 1 {
-        engine::finish(&central, &config);
+        run.end();
     }
-    let fold = central.checkpoint();
+    let fold = run.centre().checkpoint();
     provenance.observations = fold.posterior().rows().round() as u64;
     provenance.between = None;
     Ok(Merged { model: Model { fold, provenance }, joined })

@@ -8,7 +8,7 @@ use anabranch::central::{BatchId, BatchSet};
 use anabranch::engine::BatchSource;
 use anabranch::family::{AnyFamily, DomainError, Family};
 use anabranch_io::{
-    Cut, Format, Held, Input, InputRead, OnBadRow, OnMissing, ReadLog, ReadOptions, Reading, Source, open,
+    Cut, Held, Input, InputRead, OnBadRow, OnMissing, ReadLog, ReadOptions, Reading, Source, open,
 };
 
 use crate::args::{BadRow, InputFormat, Missing, ReadArgs, YesNo};
@@ -29,12 +29,7 @@ const TICK: Duration = Duration::from_millis(20);
 pub fn options(args: &ReadArgs) -> Result<ReadOptions, Failure> {
     let format = match args.format {
         None => None,
-        Some(InputFormat::Csv) => Some(Format::Csv),
-        Some(InputFormat::Tsv) => Some(Format::Tsv),
-        Some(InputFormat::Npy) => Some(Format::Npy),
-        Some(InputFormat::Parquet) => Some(Format::Parquet),
-        Some(InputFormat::Arrow) => Some(Format::Arrow),
-        Some(InputFormat::Jsonl) => Some(Format::Jsonl),
+        Some(InputFormat::Rows(format)) => Some(format),
         Some(InputFormat::Npz | InputFormat::Ldac | InputFormat::Uci | InputFormat::Txt) => {
             return Err(Failure::input("--format: these are documents, not rows")
                 .with_hint("documents are fitted with --model hdp"));

@@ -1,5 +1,9 @@
 //! How rows are read.
 
+use std::sync::LazyLock;
+
+use anabranch_io::Format;
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
 /// How rows are read; the same for every command that reads.
@@ -44,24 +48,40 @@ fn size(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "expected a number of bytes such as 512M or 4G".to_owned())
 }
 
-/// Formats of rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[allow(missing_docs, reason = "each variant is the name of a format")]
+/// Formats of rows and of documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputFormat {
-    Csv,
-    Tsv,
-    Npy,
-    Parquet,
-    Arrow,
-    Jsonl,
-    /// Documents as a sparse matrix of scipy
+    /// One of rows.
+    Rows(Format),
+    /// Documents as a sparse matrix of scipy.
     Npz,
-    /// Documents as Blei's LDA-C reads them
+    /// Documents as Blei's LDA-C reads them.
     Ldac,
-    /// Documents of the UCI repository
+    /// Documents of the UCI repository.
     Uci,
-    /// Documents as text, one a line
+    /// Documents as text, one a line.
     Txt,
+}
+
+impl ValueEnum for InputFormat {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<Vec<InputFormat>> = LazyLock::new(|| {
+            let documents = [InputFormat::Npz, InputFormat::Ldac, InputFormat::Uci, InputFormat::Txt];
+            Format::ALL.map(InputFormat::Rows).into_iter().chain(documents).collect()
+        });
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let documents = |name: &'static str, help: &'static str| PossibleValue::new(name).help(help);
+        Some(match self {
+            Self::Rows(format) => PossibleValue::new(format.name()),
+            Self::Npz => documents("npz", "Documents as a sparse matrix of scipy"),
+            Self::Ldac => documents("ldac", "Documents as Blei's LDA-C reads them"),
+            Self::Uci => documents("uci", "Documents of the UCI repository"),
+            Self::Txt => documents("txt", "Documents as text, one a line"),
+        })
+    }
 }
 
 /// What to do with a bad row.

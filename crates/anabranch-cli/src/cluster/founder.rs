@@ -6,9 +6,10 @@ use std::sync::Arc;
 use anabranch::batch::{Batch, Minibatch};
 use anabranch::central::{BatchId, BatchSet, Central, Fold, Memory};
 use anabranch::documents::Documents;
-use anabranch::engine::{self, BatchSource, Config};
+use anabranch::engine::{BatchSource, Config};
 use anabranch::family::LinearGaussian;
 use anabranch::infer::PriorChoice;
+use anabranch::learner::run::Run;
 use anabranch::process::{AnyProcess, Beta};
 use anabranch_cluster::{
     BatchOf, Features, FoldOf, Founder, Founding, Job, JobSpec, Kind, MemoryOf, Mixture, ModelSpec,
@@ -96,8 +97,9 @@ fn begin<K: Kind>(
         ..K::config(spec)
     };
     let first = founding.messages.first().map_or(BatchId(0), |(id, _)| *id);
-    let Ok(_) = engine::bootstrap(&central, &mut Once(Some((first, data))), &config, &mut ());
-    let fold = central.checkpoint();
+    let run = Run::new(central, config);
+    let Ok(_) = run.begin(&mut Once(Some((first, data))), &mut ());
+    let (fold, memory) = run.centre().state();
     let mut absorbed = BatchSet::default();
     founding.messages.iter().for_each(|(id, _)| _ = absorbed.insert(*id));
     let fold = Fold::resume(fold.posterior().clone(), absorbed, fold.next_id(), fold.last_birth()).within(
@@ -105,7 +107,7 @@ fn begin<K: Kind>(
         fold.aside(),
         fold.posterior().familiarity(),
     );
-    (fold, central.memory())
+    (fold, memory)
 }
 
 fn inputs(founding: &Founding) -> Vec<Vec<u8>> {

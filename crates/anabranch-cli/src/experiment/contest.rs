@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use anabranch::batch::Batch;
 use anabranch::central::Central;
-use anabranch::engine::{self, Config, Event, Flow, Observer, Schedule};
+use anabranch::engine::{Config, Event, Flow, Observer, Schedule};
 use anabranch::family::AnyFamily;
 use anabranch::identify::Identification;
 use anabranch::infer::{PriorChoice, Settings};
+use anabranch::learner::run::Run;
 use anabranch::posterior::{Posterior, Predictor};
 use anabranch::process::{Bound, Dirichlet};
 use anabranch_rivals as rivals;
@@ -218,25 +219,11 @@ fn through_engine(
     seed: u64,
     recorder: &mut Recorder,
 ) -> Arc<Posterior<AnyFamily, Dirichlet>> {
-    let central = Central::new(task.family.clone(), process);
     let config = engine_config(task, identification, bootstrap, seed);
     let mut source = minibatches(&task.rows, bootstrap, task.batch_size).enumerate();
-    let mut flow = Flow::Continue;
-    if bootstrap > 0 {
-        flow = match engine::bootstrap(&central, &mut source, &config, recorder) {
-            Ok(flow) => flow,
-            Err(never) => match never {},
-        };
-    }
-    if flow == Flow::Continue {
-        match engine::run(&central, &mut source, &config, recorder) {
-            Ok(()) => {
-                engine::finish(&central, &config);
-            }
-            Err(never) => match never {},
-        }
-    }
-    central.snapshot()
+    let run = Run::new(Central::new(task.family.clone(), process), config);
+    let Ok(()) = run.through(&mut source, recorder);
+    run.centre().snapshot()
 }
 
 fn through_rival(

@@ -4,14 +4,17 @@
 //! Pitman–Yor mixture learns clusters whose sizes come from PY(1, 0.7), well apart in the plane; the beta process learns
 //! pictures of 6 × 6 cells that are made of four blocks.
 
+use std::sync::Arc;
+
 use anabranch::batch::Batch;
 use anabranch::central::Central;
-use anabranch::engine::{self, Config, Schedule};
-use anabranch::family::{AnyFamily, Frame, Gaussian, LinearGaussian, NormalInverseWishart};
+use anabranch::engine::{Config, Schedule};
+use anabranch::family::{AnyFamily, Conjugate, Frame, Gaussian, LinearGaussian, NormalInverseWishart};
 use anabranch::identify::Identification;
-use anabranch::infer::{FeatureSettings, PriorChoice, Settings};
+use anabranch::infer::{FeatureSettings, Inference, PriorChoice, Settings};
+use anabranch::learner::run::Run;
 use anabranch::posterior::{FeaturePredictor, Posterior, Predictor};
-use anabranch::process::{AnyProcess, Beta, Bound};
+use anabranch::process::{AnyProcess, Beta, Bound, Process};
 use anabranch_io::Source;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
@@ -160,6 +163,18 @@ fn paper<I>(args: &ExperimentArgs, inference: I, workers: usize, on: bool, seed:
     }
 }
 
+/// What a whole run learns.
+fn learned<F: Conjugate, P: Process, I: Inference<F, P, Batch = Batch>>(
+    family: F,
+    process: P,
+    config: Config<I>,
+    minibatches: impl Iterator<Item = Batch> + Send,
+) -> Arc<Posterior<F, P>> {
+    let run = Run::new(Central::new(family, process), config);
+    let Ok(()) = run.through(&mut minibatches.enumerate(), &mut ());
+    run.centre().snapshot()
+}
+
 fn mixture(
     args: &ExperimentArgs,
     plan: &Plan,
@@ -170,11 +185,8 @@ fn mixture(
     let data = power_law(plan.rows + plan.rows / 5, seed);
     let (rows, test) = (data.rows.head(plan.rows), data.rows.tail(plan.rows));
     let process = AnyProcess::new(ALPHA, Some(DISCOUNT.into()), Bound::Paper).map_err(Failure::input)?;
-    let central = Central::new(true_family(&rows)?, process);
     let config = paper(args, Settings { surprise: false, ..Settings::default() }, workers, on, seed);
-    let mut source = minibatches(&rows, 0, BATCH_ROWS).enumerate();
-    engine::run(&central, &mut source, &config, &mut ()).unwrap_or_else(|never| match never {});
-    let posterior = central.snapshot();
+    let posterior = learned(true_family(&rows)?, process, config, minibatches(&rows, 0, BATCH_ROWS));
     let quality = Predictor::new(&posterior).mean_ln_density(&test).unwrap_or(f64::NAN);
     Ok(Measured { on, workers, quality, components: posterior.components().len() })
 }
@@ -194,11 +206,8 @@ fn features(
     let (rows, test) = (pictures(plan.pictures, seed)?, pictures(500, seed ^ 0x7E57)?);
     let family = LinearGaussian::new(rows.dimensions(), 0.25, 0.25)?;
     let process = Beta::new(1.0, 1.0, Bound::Paper).map_err(Failure::input)?;
-    let central = Central::new(family, process);
     let config = paper(args, FeatureSettings::default(), workers, on, seed);
-    let mut source = minibatches(&rows, 0, BATCH_ROWS).enumerate();
-    engine::run(&central, &mut source, &config, &mut ()).unwrap_or_else(|never| match never {});
-    let posterior = central.snapshot();
+    let posterior = learned(family, process, config, minibatches(&rows, 0, BATCH_ROWS));
     let predictor = FeaturePredictor::new(&posterior);
     let quality = crate::features::reconstruction_error(&predictor, &test).unwrap_or(f64::NAN);
     Ok(Measured { on, workers, quality, components: posterior.components().len() })
@@ -211,7 +220,7 @@ fn small_clusters(args: &ExperimentArgs, plan: &Plan, seed: u64) -> Result<[Foun
         let process =
             AnyProcess::new(alpha, discount.map(Into::into), Bound::Paper).map_err(Failure::input)?;
         let first = data.rows.head(data.rows.n_rows() / 4);
-        let central = Central::new(AnyFamily::Gaussian(Gaussian::from_rows(&first)?), process);
+        let family = AnyFamily::Gaussian(Gaussian::from_rows(&first)?);
         let config = Config {
             threads: threads(args),
             workers: 8,
@@ -220,11 +229,8 @@ fn small_clusters(args: &ExperimentArgs, plan: &Plan, seed: u64) -> Result<[Foun
             bootstrap_rows: first.n_rows(),
             ..Config::default()
         };
-        let mut source = minibatches(&data.rows, first.n_rows(), 256).enumerate();
-        let Ok(_) = engine::bootstrap(&central, &mut source, &config, &mut ());
-        let Ok(()) = engine::run(&central, &mut source, &config, &mut ());
-        engine::finish(&central, &config);
-        Ok(Found { model, classes: found(&central.snapshot(), &data) })
+        let posterior = learned(family, process, config, minibatches(&data.rows, first.n_rows(), 256));
+        Ok(Found { model, classes: found(&posterior, &data) })
     };
     Ok([fit("dp", ALPHA, None)?, fit("py", ALPHA, Some(DISCOUNT))?])
 }

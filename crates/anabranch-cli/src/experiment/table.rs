@@ -4,9 +4,10 @@ use std::path::Path;
 
 use anabranch::batch::Batch;
 use anabranch::central::Central;
-use anabranch::engine::{self, Config};
+use anabranch::engine::Config;
 use anabranch::family::{AnyFamily, Gaussian};
 use anabranch::infer::PriorChoice;
+use anabranch::learner::run::Run;
 use anabranch::process::{Bound, Dirichlet};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -83,14 +84,11 @@ pub(super) fn estimated_family(rows: &Batch, alpha: f64, seed: u64) -> Result<An
     let first = rows.head(PRIOR_ROWS);
     let family = AnyFamily::Gaussian(Gaussian::from_rows(&first)?);
     let process = Dirichlet::new(alpha, Bound::Paper).map_err(Failure::input)?;
-    let central = Central::new(family, process);
     let config =
         Config { seed, prior: PriorChoice::Estimated, bootstrap_rows: PRIOR_ROWS, ..Config::default() };
-    let mut source = std::iter::once(first).enumerate();
-    match engine::bootstrap(&central, &mut source, &config, &mut ()) {
-        Ok(_) => Ok(central.snapshot().family().clone()),
-        Err(never) => match never {},
-    }
+    let run = Run::new(Central::new(family, process), config);
+    let Ok(_) = run.begin(&mut std::iter::once(first).enumerate(), &mut ());
+    Ok(run.centre().snapshot().family().clone())
 }
 
 /// The runs of every contestant.

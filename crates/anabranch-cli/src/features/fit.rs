@@ -1,18 +1,18 @@
 //! `anabranch fit --model bp`: from files or standard input to a feature model.
 
-use std::cell::RefCell;
 use std::io::Write;
 use std::path::Path;
 
 use anabranch::batch::Batch;
-use anabranch::central::{Central, Entry, Memory};
-use anabranch::engine::{self, Event, Flow};
+use anabranch::central::{Central, Memory};
+use anabranch::engine::{Event, Flow, Observer};
 use anabranch::family::LinearGaussian;
-use anabranch::infer::PriorChoice;
+use anabranch::infer::{FeatureSettings, PriorChoice};
+use anabranch::learner::{self, run::Host};
 use anabranch::posterior::FeaturePredictor;
 use anabranch::process::Beta;
 use anabranch_io::model::Provenance;
-use anabranch_io::{ReadOptions, Reading};
+use anabranch_io::{ReadLog, ReadOptions, Reading};
 use serde::Serialize;
 
 use super::page::{self, Image};
@@ -159,63 +159,29 @@ impl Run<'_> {
                 let first = stream.read_ahead(first_rows)?.filter(|first| first.n_rows() > 0);
                 let first = first.ok_or_else(|| Failure::input("the input has no rows"))?;
                 // A first minibatch that is short only because rows were left out is not all there is.
-                if stream.rows_ahead() == first_rows {
+                if bootstrap > 0 && stream.rows_ahead() == first_rows {
                     config.bootstrap_rows = first.n_rows();
                 }
                 Central::new(family, process)
             }
         };
-        let mut progress = Progress::new(self.output.quiet, stream.rows_hint());
-        let mut stopped = false;
-        let log = RefCell::new(stream.log());
-        let mut observer = |event: &Event, central: &Centre| {
-            progress.update(event.mass.round() as u64, event.components);
-            provenance.matchings += event.absorbed.matchings;
-            provenance.conflicts += event.absorbed.conflicts;
-            if let Some(checkpoints) = self.checkpoints.as_mut().filter(|checkpoints| checkpoints.due()) {
-                let (fold, memory) = central.state();
-                let reading = log.borrow().reading(fold.absorbed());
-                let model = finalised(FeatureModel { fold, provenance: provenance.clone() });
-                let save = |path: &Path| model.save_checkpoint(path, &memory, &reading);
-                checkpoints.save_on_the_way(&progress, save);
-            }
-            stopped |= stop::asked();
-            if stopped { Flow::Stop } else { Flow::Continue }
-        };
-        let before = central.checkpoint().absorbed().len();
-        let mut ran = Ok(Flow::Continue);
-        if bootstrap > 0 && central.snapshot().version() == 0 {
-            ran = engine::bootstrap(&central, &mut stream, &config, &mut observer);
-        }
-        let mut ran = match ran {
-            Ok(Flow::Continue) => engine::run(&central, &mut stream, &config, &mut observer),
-            other => other.map(|_| ()),
-        };
-        let mut learned = central.checkpoint().absorbed().len() > before;
-        let skipped_rows = stream.skipped_rows();
-        loop {
-            let going_on = ran.is_ok() && !stop::asked();
-            if going_on && learned {
-                engine::finish(&central, &config);
-            }
-            let (true, Some((passes, reopen))) = (going_on, self.further) else { break };
-            if central.snapshot().pass() + 1 >= passes {
-                break;
-            }
-            central.append(&Entry::Pass).expect("a pass can always begin");
-            stream = reopen()?;
-            *log.borrow_mut() = stream.log();
-            ran = engine::run(&central, &mut stream, &config, &mut observer);
-            learned = true;
-        }
-        stopped |= stop::asked();
+        let progress = Progress::new(self.output.quiet, stream.rows_hint());
+        let (passes, reopen) = self.further.map_or((1, None), |(passes, reopen)| (passes, Some(reopen)));
+        let (log, checkpoints, skipped_rows) = (stream.log(), self.checkpoints.take(), None);
+        let watched = Watch { progress, provenance, checkpoints, log };
+        let mut hosted = Hosted { stream, watched, reopen, passes, skipped_rows };
+        let run = learner::run::Run::new(central, config);
+        let ran = run.carry_out(&mut hosted);
+        let (central, stopped) = (run.centre(), stop::asked());
+        let skipped_rows = hosted.skipped_rows.unwrap_or_default();
+        let Watch { progress, mut provenance, checkpoints, log } = hosted.watched;
         progress.finish();
         provenance.skipped_rows = skipped_rows;
         let model = finalised(FeatureModel { fold: central.checkpoint(), provenance });
         let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
         let mut tried = Tried::default();
-        if let Some(checkpoints) = &self.checkpoints {
-            let reading = log.borrow().reading(model.fold.absorbed());
+        if let Some(checkpoints) = &checkpoints {
+            let reading = log.reading(model.fold.absorbed());
             tried.note(checkpoints.save(|path| model.save_checkpoint(path, &central.memory(), &reading)));
         }
         if tried.note(ran).is_none() {
@@ -289,6 +255,69 @@ impl Run<'_> {
             stopped,
             version: env!("CARGO_PKG_VERSION"),
         }
+    }
+}
+
+/// Watches a run: progress, counts and checkpoints.
+struct Watch {
+    progress: Progress,
+    provenance: Provenance,
+    checkpoints: Option<Checkpoints>,
+    log: ReadLog,
+}
+
+impl Observer<LinearGaussian, Beta> for Watch {
+    fn observe(&mut self, event: &Event, central: &Centre) -> Flow {
+        self.progress.update(event.mass.round() as u64, event.components);
+        self.provenance.matchings += event.absorbed.matchings;
+        self.provenance.conflicts += event.absorbed.conflicts;
+        if let Some(checkpoints) = self.checkpoints.as_mut().filter(|checkpoints| checkpoints.due()) {
+            let (fold, memory) = central.state();
+            let reading = self.log.reading(fold.absorbed());
+            let model = finalised(FeatureModel { fold, provenance: self.provenance.clone() });
+            let save = |path: &Path| model.save_checkpoint(path, &memory, &reading);
+            checkpoints.save_on_the_way(&self.progress, save);
+        }
+        if stop::asked() { Flow::Stop } else { Flow::Continue }
+    }
+}
+
+/// What the core's run asks of the command.
+struct Hosted<'a> {
+    stream: Minibatches,
+    watched: Watch,
+    reopen: Option<&'a Reopen<'a>>,
+    passes: u32,
+    /// Of the first pass.
+    skipped_rows: Option<u64>,
+}
+
+impl Host<LinearGaussian, Beta, FeatureSettings> for Hosted<'_> {
+    type Error = Failure;
+    type Source = Minibatches;
+
+    fn data(&mut self) -> (&mut Minibatches, &mut dyn Observer<LinearGaussian, Beta>) {
+        (&mut self.stream, &mut self.watched)
+    }
+
+    fn stopped(&self) -> bool {
+        stop::asked()
+    }
+
+    fn read(&mut self) {
+        self.skipped_rows.get_or_insert(self.stream.skipped_rows());
+    }
+
+    fn passes(&self) -> u32 {
+        self.passes
+    }
+
+    fn again(&mut self, _: &Centre) -> Result<(), Failure> {
+        if let Some(reopen) = self.reopen {
+            self.stream = reopen()?;
+            self.watched.log = self.stream.log();
+        }
+        Ok(())
     }
 }
 

@@ -1,10 +1,10 @@
 //! The algorithm of a run: the engine, or one of those that the paper compares it with.
 
 use anabranch::central::{BatchId, Central, Fold};
-use anabranch::engine::{self, BatchSource, Config};
-use anabranch::engine::{Event, Observer};
+use anabranch::engine::{BatchSource, Event, Observer};
 use anabranch::family::{AnyFamily, Family};
-use anabranch::infer::PriorChoice;
+use anabranch::infer::{PriorChoice, Settings};
+use anabranch::learner::run::Run;
 use anabranch::process::{AnyProcess, Dirichlet};
 use anabranch_rivals as rivals;
 
@@ -67,13 +67,11 @@ impl Rival {
     /// Reads all rows, takes the prior that the engine would have, and runs.
     pub(super) fn fit(
         &self,
-        central: &Central<AnyFamily, AnyProcess>,
+        run: &Run<AnyFamily, AnyProcess, Settings>,
         stream: &mut Minibatches,
-        config: &Config,
-        bootstrap: usize,
         observer: &mut Watch<'_>,
     ) -> Result<Fold<AnyFamily, AnyProcess>, Failure> {
-        let prior = central.snapshot();
+        let (prior, config) = (run.centre().snapshot(), run.config());
         let mut values = Vec::new();
         while let Some((_, batch)) = stream.next()? {
             values.extend_from_slice(batch.values());
@@ -81,16 +79,19 @@ impl Rival {
         let rows =
             anabranch::batch::Batch::new(prior.family().dimensions(), values).map_err(Failure::input)?;
         let family = match config.prior {
-            PriorChoice::Estimated if bootstrap > 0 => {
-                let mut first = std::iter::once(rows.head(bootstrap)).enumerate();
+            PriorChoice::Estimated if config.bootstrap_rows > 0 => {
+                let mut first = std::iter::once(rows.head(config.bootstrap_rows)).enumerate();
                 let scratch = Central::new(prior.family().clone(), *prior.process());
-                engine::bootstrap(&scratch, &mut first, config, &mut ())
-                    .unwrap_or_else(|never| match never {});
-                scratch.snapshot().family().clone()
+                let scratch = Run::new(scratch, config.clone());
+                let Ok(_) = scratch.begin(&mut first, &mut ());
+                scratch.centre().snapshot().family().clone()
             }
             _ => prior.family().clone(),
         };
-        debug_assert!(!central.checkpoint().absorbed().contains(BatchId(0)), "a rival starts from nothing");
+        debug_assert!(
+            !run.centre().checkpoint().absorbed().contains(BatchId(0)),
+            "a rival starts from nothing"
+        );
         let AnyProcess::Dirichlet(process) = *prior.process() else {
             return Err(Failure::input("the other algorithms are for the Dirichlet process"));
         };

@@ -5,10 +5,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use anabranch::batch::Batch;
-use anabranch::central::{Central, Entry, Fold, Memory, Section};
-use anabranch::engine::{self, BOOTSTRAP_ROWS, Config, Flow};
+use anabranch::central::{Central, Fold, Memory, Section};
+use anabranch::engine::{BOOTSTRAP_ROWS, Config, Flow, Observer, Polishing};
 use anabranch::family::{AnyFamily, Family};
 use anabranch::infer::{self, PriorChoice, Settings};
+use anabranch::learner::run::{Host, Run};
 use anabranch::posterior::{HalfLife, Posterior, Predictor};
 use anabranch::process::{AnyProcess, Parameter};
 use anabranch_io::model::{Model, Provenance};
@@ -18,7 +19,7 @@ use super::begun::Begun;
 use super::checkpoint::Checkpoints;
 use super::events::Events;
 use super::method::Method;
-use super::progress::Progress;
+use super::progress::{Progress, Waiting};
 use super::trace::Trace;
 use super::watch::{Counting, Evaluation, Watch, Watched};
 use crate::args::half_life::as_flag as as_said;
@@ -251,7 +252,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
                     .with_hint("check --delimiter, --header and --columns"));
             }
             // A first minibatch that is short only because rows were left out is not all there is.
-            if stream.rows_ahead() == first_rows {
+            if bootstrap > 0 && stream.rows_ahead() == first_rows {
                 config.bootstrap_rows = first.n_rows();
             }
             // The categories of the first rows are those that the family knows.
@@ -272,64 +273,36 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     let evaluation = Evaluation::wanted(setup.test.is_some(), output);
     let mut observer = Watch::new(&watch, trace, progress, evaluation, setup.checkpoints, provenance)
         .after(absorbed_before, rows_before)
-        .following(stream.log())
         .telling(events)
         .writing(setup.out_every.zip(output.out.clone()));
-    let mut first_minibatch_seconds = 0.0;
-    let mut stream_saved = Ok(());
-    // A further pass may be stopped before it has seen all rows.
-    let mut of_first_pass = None;
+    observer.follow(stream.log());
+    let (passes, reopen) = setup.further.map_or((1, None), |further| (further.passes, Some(further.reopen)));
+    let mut hosted = Hosted {
+        stream,
+        observer,
+        reopen,
+        passes,
+        batch_size: args.batch_size as usize,
+        waiting,
+        clock: &watch,
+        first_minibatch_seconds: 0.0,
+        stream_saved: Ok(()),
+        of_first_pass: None,
+    };
+    let run = Run::new(central, config);
     let (ran, fold) = match &setup.method {
-        Method::Sda => {
-            let mut ran = first_minibatch(&central, &mut stream, &config, bootstrap, &mut observer);
-            drop(waiting);
-            first_minibatch_seconds = watch.seconds();
-            if matches!(ran, Ok(Flow::Continue)) {
-                ran = engine::run(&central, &mut stream, &config, &mut observer).map(|()| Flow::Continue);
-            }
-            let mut ran = ran.map(|_| ());
-            // A run that was killed at its end has nothing more to read, and first rows to learn from again.
-            let unfinished = |ran: &Result<(), Failure>, observer: &Watch<'_>| {
-                let learned =
-                    || observer.minibatches() > absorbed_before || central.memory().first().is_some();
-                ran.is_ok() && !observer.stopped() && learned()
-            };
-            let finish = |ran: &Result<(), Failure>, observer: &Watch<'_>| {
-                if unfinished(ran, observer) {
-                    engine::finish_while(&central, &config, &|polishing| observer.polishing(&polishing));
-                }
-            };
-            if unfinished(&ran, &observer) && central.snapshot().pass() == 0 {
-                stream_saved = observer.save_stream(&central);
-            }
-            finish(&ran, &observer);
-            while let (true, Some(further)) =
-                (ran.is_ok() && !observer.stopped() && !stop::asked(), &setup.further)
-            {
-                if central.snapshot().pass() + 1 >= further.passes {
-                    break;
-                }
-                central.append(&Entry::Pass).expect("a pass can always begin");
-                let (source, filter) = (further.reopen)(stream.schema())?;
-                let sample = stream.take_sample();
-                of_first_pass.get_or_insert_with(|| stream.held().to_vec());
-                stream = Minibatches::new(source, filter, args.batch_size as usize, sample);
-                stream.check_against(central.snapshot().family().clone());
-                observer = observer.following(stream.log());
-                ran = engine::run(&central, &mut stream, &config, &mut observer);
-                finish(&ran, &observer);
-            }
-            (ran, central.checkpoint())
-        }
+        Method::Sda => (run.carry_out(&mut hosted), run.centre().checkpoint()),
         Method::Rival(rival) => {
-            drop(waiting);
-            observer = observer.counting(Counting::Names);
-            match rival.fit(&central, &mut stream, &config, bootstrap, &mut observer) {
+            hosted.waiting = None;
+            hosted.observer.count(Counting::Names);
+            match rival.fit(&run, &mut hosted.stream, &mut hosted.observer) {
                 Ok(fold) => (Ok(()), fold),
-                Err(failure) => (Err(failure), central.checkpoint()),
+                Err(failure) => (Err(failure), run.centre().checkpoint()),
             }
         }
     };
+    let central = run.centre();
+    let Hosted { mut stream, observer, first_minibatch_seconds, stream_saved, of_first_pass, .. } = hosted;
     let (skipped, missing_cells) = (stream.skipped_rows(), stream.missing_cells());
     let Watched { mut trace, mut provenance, checkpoints, stopped, moments, mut events } = observer.finish();
     provenance.skipped_rows = skipped_before + skipped;
@@ -351,7 +324,7 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
         tried.note(checkpoints.save(|path| model.save_checkpoint(path, &central.memory(), &reading)));
     }
     tried.note(stream_saved);
-    tried.note(events.end(seconds, &central));
+    tried.note(events.end(seconds, central));
     if tried.note(ran).is_none() {
         return tried.give_up();
     }
@@ -396,6 +369,67 @@ pub fn run(setup: Setup<'_>, args: &EngineArgs, output: &OutputArgs) -> Result<F
     })
 }
 
+/// What the core's run asks of the command.
+struct Hosted<'a> {
+    stream: Minibatches,
+    observer: Watch<'a>,
+    /// Opens the rows once more, where that can be.
+    reopen: Option<&'a Reopen<'a>>,
+    passes: u32,
+    batch_size: usize,
+    /// Shown while the first minibatch is learned from.
+    waiting: Option<Waiting>,
+    clock: &'a Stopwatch,
+    first_minibatch_seconds: f64,
+    stream_saved: Result<(), Failure>,
+    /// What columns held in the first pass: a further one may be stopped before it has seen all rows.
+    of_first_pass: Option<Vec<Held>>,
+}
+
+impl Host<AnyFamily, AnyProcess, Settings> for Hosted<'_> {
+    type Error = Failure;
+    type Source = Minibatches;
+
+    fn data(&mut self) -> (&mut Minibatches, &mut dyn Observer<AnyFamily, AnyProcess>) {
+        (&mut self.stream, &mut self.observer)
+    }
+
+    fn stopped(&self) -> bool {
+        self.observer.stopped()
+    }
+
+    fn begun(&mut self) {
+        self.waiting = None;
+        self.first_minibatch_seconds = self.clock.seconds();
+    }
+
+    fn ending(&mut self, centre: &Central<AnyFamily, AnyProcess>) {
+        if centre.snapshot().pass() == 0 {
+            self.stream_saved = self.observer.save_stream(centre);
+        }
+    }
+
+    fn polishing(&self) -> Box<dyn Fn(Polishing) -> Flow + Sync + '_> {
+        let observer = &self.observer;
+        Box::new(move |polishing| observer.polishing(&polishing))
+    }
+
+    fn passes(&self) -> u32 {
+        self.passes
+    }
+
+    fn again(&mut self, centre: &Central<AnyFamily, AnyProcess>) -> Result<(), Failure> {
+        let Some(reopen) = self.reopen else { return Ok(()) };
+        let (source, filter) = reopen(self.stream.schema())?;
+        let sample = self.stream.take_sample();
+        self.of_first_pass.get_or_insert_with(|| self.stream.held().to_vec());
+        self.stream = Minibatches::new(source, filter, self.batch_size, sample);
+        self.stream.check_against(centre.snapshot().family().clone());
+        self.observer.follow(self.stream.log());
+        Ok(())
+    }
+}
+
 /// When the next model of a first minibatch that is not complete yet is due: after a time, and when the rows have doubled.
 struct Early {
     after: Instant,
@@ -429,11 +463,10 @@ fn early_model(
     config: &Config,
     provenance: Provenance,
 ) -> Model {
-    let central = Central::new(family, process);
     let config = Config { bootstrap_rows: rows.n_rows() + 1, ..config.clone() };
-    let Ok(_) = engine::bootstrap(&central, &mut std::iter::once(rows.clone()).enumerate(), &config, &mut ());
-    engine::finish(&central, &config);
-    finalised(Model { fold: central.checkpoint(), provenance })
+    let run = Run::new(Central::new(family, process), config);
+    let Ok(()) = run.through(&mut std::iter::once(rows.clone()).enumerate(), &mut ());
+    finalised(Model { fold: run.centre().checkpoint(), provenance })
 }
 
 /// Columns from which full covariances take long.
@@ -446,20 +479,6 @@ fn many_columns(family: &AnyFamily) -> Option<String> {
         let columns = family.dimensions();
         format!("covariances of {columns} columns take their time: --family diagonal leaves them out")
     })
-}
-
-/// The first minibatch alone, where there is one to come.
-fn first_minibatch(
-    central: &Central<AnyFamily, AnyProcess>,
-    stream: &mut Minibatches,
-    config: &Config,
-    bootstrap: usize,
-    observer: &mut Watch<'_>,
-) -> Result<Flow, Failure> {
-    match bootstrap > 0 && central.snapshot().version() == 0 {
-        true => engine::bootstrap(central, stream, config, observer),
-        false => Ok(Flow::Continue),
-    }
 }
 
 /// Rows are unweighted here, so their weight is their number.

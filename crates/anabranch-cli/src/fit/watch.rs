@@ -189,13 +189,8 @@ impl<'a> Watch<'a> {
     }
 
     /// What is read from now on is read here.
-    pub fn following(self, log: ReadLog) -> Self {
-        Self { log, ..self }
-    }
-
-    /// Minibatches absorbed so far, earlier runs included.
-    pub fn minibatches(&self) -> u64 {
-        self.minibatches
+    pub fn follow(&mut self, log: ReadLog) {
+        self.log = log;
     }
 
     /// True when somebody asked to stop before the end, be it while nothing came to be seen here.
@@ -219,8 +214,8 @@ impl<'a> Watch<'a> {
     }
 
     /// Counts minibatches this way.
-    pub fn counting(self, counting: Counting) -> Self {
-        Self { counting, ..self }
+    pub fn count(&mut self, counting: Counting) {
+        self.counting = counting;
     }
 
     /// Ends the display and hands back what was collected.

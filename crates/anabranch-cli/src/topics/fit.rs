@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use anabranch::central::{Central, Entry, Memory};
+use anabranch::central::{Central, Memory};
 use anabranch::documents::Documents;
-use anabranch::engine::{self, Config, Flow};
+use anabranch::engine::{Config, Observer};
 use anabranch::family::{PriorError, Topic};
 use anabranch::infer::{PriorChoice, TopicSettings};
+use anabranch::learner::run::{Host, Run};
 use anabranch::metric::coherence;
 use anabranch::posterior::{TopicPredictor, halves};
 use anabranch::process::{Hierarchical, Parameter};
@@ -122,11 +123,14 @@ fn read_test(test: &String, read: &ReadArgs, model: &TopicModel) -> Result<Docum
     all.ok_or_else(|| Failure::input(format!("--test {test}: it has no documents")))
 }
 
+/// Opens the documents once more, with these words.
+type Reopen<'a, O> = dyn Fn(Vocabulary, TextProvenance) -> Result<O, Failure> + 'a;
+
 /// What a run needs besides its flags.
 pub(super) struct Setup<'a, O> {
     pub(super) origin: O,
     /// Opens the documents once more, with these words.
-    pub(super) reopen: &'a dyn Fn(Vocabulary, TextProvenance) -> Result<O, Failure>,
+    pub(super) reopen: &'a Reopen<'a, O>,
     /// How text becomes words.
     pub(super) text: TextProvenance,
     /// The words that are known by now.
@@ -246,39 +250,12 @@ pub(super) fn run<O: Origin>(
         Watch::new(Progress::new(output.quiet, None), provenance, words, setup.checkpoints, stream.log());
     observer.counting = central.snapshot().pass() == 0;
     observer.documents_before = before.documents;
-    let mut ran = Ok(());
-    if bootstrap > 0 && central.snapshot().version() == 0 {
-        ran = engine::bootstrap(&central, &mut stream, &config, &mut observer).map(|flow| match flow {
-            Flow::Stop => observer.stopped |= stop::asked(),
-            Flow::Continue => {}
-        });
-    }
-    loop {
-        if ran.is_ok() && !observer.stopped {
-            ran = engine::run(&central, &mut stream, &config, &mut observer);
-        }
-        if observer.counting {
-            let (skipped, unknown) = (setup.read)(&stream.origin);
-            // A run that goes on has read all of it again.
-            observer.provenance.skipped = before.skipped + skipped;
-            observer.provenance.unknown_words = before.unknown_words + unknown;
-        }
-        observer.stopped |= stop::asked();
-        let going_on = ran.is_ok() && !observer.stopped;
-        if going_on && observer.minibatches() > 0 {
-            engine::finish(&central, &config);
-        }
-        if !going_on || central.snapshot().pass() + 1 >= setup.passes {
-            break;
-        }
-        central.append(&Entry::Pass).expect("a pass can always begin");
-        let all = observer.model(central.checkpoint())?;
-        observer.counting = false;
-        observer.provenance.learned_from = all.provenance.learned_from;
-        let again = (setup.reopen)(all.vocabulary, all.provenance.text.unwrap_or_default())?;
-        stream = Minibatches::new(again, size, size);
-        (observer.log, observer.words) = (stream.log(), (setup.words)(&stream.origin));
-    }
+    let Setup { reopen, words, read, passes, .. } = setup;
+    let mut hosted = Hosted { stream, observer, reopen, words, read, passes, size, before };
+    let run = Run::new(central, config);
+    let ran = run.carry_out(&mut hosted);
+    let (central, mut observer) = (run.centre(), hosted.observer);
+    observer.stopped |= stop::asked();
     observer.progress.finish();
     let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
     let fold = central.checkpoint();
@@ -298,6 +275,55 @@ pub(super) fn run<O: Origin>(
     }
     let (moments, stopped) = (observer.moments, observer.stopped);
     Ok(Fitted { model, moments, seconds, cpu_seconds, stopped, tried })
+}
+
+/// What the core's run asks of the command.
+struct Hosted<'a, O> {
+    stream: Minibatches<O>,
+    observer: Watch,
+    reopen: &'a Reopen<'a, O>,
+    words: &'a dyn Fn(&O) -> Words,
+    read: &'a dyn Fn(&O) -> (u64, f64),
+    passes: u32,
+    size: usize,
+    /// Of the model that the run goes on from.
+    before: TopicProvenance,
+}
+
+impl<O: Origin> Host<Topic, Hierarchical, TopicSettings> for Hosted<'_, O> {
+    type Error = Failure;
+    type Source = Minibatches<O>;
+
+    fn data(&mut self) -> (&mut Minibatches<O>, &mut dyn Observer<Topic, Hierarchical, Documents>) {
+        (&mut self.stream, &mut self.observer)
+    }
+
+    fn stopped(&self) -> bool {
+        stop::asked()
+    }
+
+    fn read(&mut self) {
+        if self.observer.counting {
+            let (skipped, unknown) = (self.read)(&self.stream.origin);
+            // A run that goes on has read all of it again.
+            self.observer.provenance.skipped = self.before.skipped + skipped;
+            self.observer.provenance.unknown_words = self.before.unknown_words + unknown;
+        }
+    }
+
+    fn passes(&self) -> u32 {
+        self.passes
+    }
+
+    fn again(&mut self, central: &Central<Topic, Hierarchical, Documents>) -> Result<(), Failure> {
+        let all = self.observer.model(central.checkpoint())?;
+        self.observer.counting = false;
+        self.observer.provenance.learned_from = all.provenance.learned_from;
+        let again = (self.reopen)(all.vocabulary, all.provenance.text.unwrap_or_default())?;
+        self.stream = Minibatches::new(again, self.size, self.size);
+        (self.observer.log, self.observer.words) = (self.stream.log(), (self.words)(&self.stream.origin));
+        Ok(())
+    }
 }
 
 /// A run that goes on has the flags that it began with.

@@ -129,15 +129,12 @@ pub fn bags(inputs: &[String], read: &ReadArgs, lexicon: Lexicon) -> Result<Bags
         Some(InputFormat::Uci) => Some(BagFormat::Uci),
         Some(InputFormat::Ldac) => Some(BagFormat::Ldac),
         Some(InputFormat::Txt) => Some(BagFormat::Text),
-        Some(InputFormat::Jsonl) => Some(BagFormat::Jsonl),
-        Some(InputFormat::Csv) if column.is_some() => Some(BagFormat::Table(Format::Csv)),
-        Some(InputFormat::Tsv) if column.is_some() => Some(BagFormat::Table(Format::Tsv)),
-        Some(InputFormat::Parquet) if column.is_some() => Some(BagFormat::Table(Format::Parquet)),
-        Some(InputFormat::Arrow) if column.is_some() => Some(BagFormat::Table(Format::Arrow)),
-        Some(other) => {
-            return Err(Failure::input(
-                format!("--format {other:?} holds rows, not documents").to_lowercase(),
-            )
+        Some(InputFormat::Rows(Format::Jsonl)) => Some(BagFormat::Jsonl),
+        Some(InputFormat::Rows(table)) if column.is_some() && table != Format::Npy => {
+            Some(BagFormat::Table(table))
+        }
+        Some(InputFormat::Rows(other)) => {
+            return Err(Failure::input(format!("--format {} holds rows, not documents", other.name()))
             .with_hint("name the column that holds the documents with --text; documents are read from txt, uci, ldac, npz and jsonl too"));
         }
     };

@@ -67,11 +67,6 @@ impl Watch {
         }
     }
 
-    /// Minibatches that this run has absorbed.
-    pub fn minibatches(&self) -> u64 {
-        self.seen
-    }
-
     fn remember(&mut self, central: &Central<Topic, Hierarchical, Documents>) {
         if !self.seen.is_multiple_of(self.stride) {
             return;

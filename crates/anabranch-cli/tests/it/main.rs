@@ -1,6 +1,7 @@
 //! The command from the outside: arguments and files in, exit code, text and files out. One binary, so that it links once.
 
 mod answers;
+mod architecture;
 mod authors_failures;
 mod bad_files;
 mod bad_flags;

@@ -408,7 +408,8 @@ fn replace_first<F: Conjugate, P: Process, I: Inference<F, P>>(
         if !split {
             second.look(trial.posterior(), Look::Everywhere);
         }
-        // Parts of what the kept rows said are a look away from being right; of what is gone they are an estimate, made once.
+        // Where every row is kept, the next round corrects what each part holds. What rows that are gone have taught can only
+        // be divided by estimate, which further rounds would not make better.
         if !split || !all || flow == Flow::Stop {
             break;
         }

@@ -7,6 +7,18 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// The name of a component: given once, never reused, never moved (invariant IDENT).
+///
+/// ```
+/// use anabranch::prelude::*;
+///
+/// let mut learner = Mixture::bernoulli().learner()?;
+/// learner.learn(&Batch::new(2, [[0.0, 0.0], [1.0, 1.0]].repeat(50).concat())?)?;
+/// let before = learner.model().expect("rows").label(&[1.0, 1.0]);
+/// learner.learn(&Batch::new(2, [[0.0, 0.0], [1.0, 1.0]].repeat(500).concat())?)?;
+/// assert_eq!(learner.model().expect("rows").label(&[1.0, 1.0]), before);
+/// assert!(before.is_some_and(|ComponentId(number)| number < 10));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ComponentId(pub u64);

@@ -8,13 +8,13 @@
 //! tangent of a process, [`Correspondence`] keeps the promise that no two components go to one place. The derivation is in the README beside this file.
 
 mod assignment;
-mod correspond;
 mod correspondence;
 mod gain;
+mod identification;
 mod tangent;
 
 pub use assignment::{Gains, solve};
-pub use correspond::{Found, Identification, correspond};
 pub use correspondence::{ComponentId, Correspondence, CorrespondenceError, Target};
 pub use gain::gains;
+pub use identification::{Found, Identification, correspond};
 pub use tangent::{Labels, match_components};

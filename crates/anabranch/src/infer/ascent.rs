@@ -705,7 +705,7 @@ fn has_moved(sums: &[f64], anchor: &[f64], phi: &[f64], limit: f64) -> bool {
     const TOGETHER: usize = 16;
     let mut columns = sums.chunks(TOGETHER).zip(anchor.chunks(TOGETHER)).zip(phi.chunks(TOGETHER));
     columns.any(|((sums, anchor), phi)| {
-        // What is not a number has moved.
+        // No comparison with NaN holds, so that a sum that is not a number counts as moved.
         let stays = sums.iter().zip(anchor).zip(phi).fold(true, |stay, ((a, b), phi)| {
             stay & ((a - b) * (a - b) * (1.0 + phi.abs()) <= limit * limit)
         });

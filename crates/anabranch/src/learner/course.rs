@@ -9,18 +9,16 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::run::{Centre, Run};
 use crate::batch::Minibatch;
-use crate::central::{BatchId, Central, Entry, Fold, Memory};
-use crate::engine::{self, BatchSource, Config, Flow, Observer};
+use crate::central::{BatchId, Central, Fold, Memory};
+use crate::engine::{BatchSource, Config, Flow, Observer};
 use crate::family::{Conjugate, PriorError};
 use crate::infer::Inference;
 use crate::process::Process;
 
 /// What makes the family of the first data.
 pub type Maker<F, B> = dyn Fn(&B) -> Result<F, PriorError> + Send + Sync;
-
-/// A central posterior and what feeds it.
-type Centre<F, P, I> = Central<F, P, <I as Inference<F, P>>::Batch>;
 
 /// A run whose data come in pieces: how they were cut into pieces does not matter.
 ///
@@ -100,8 +98,7 @@ where
     F: Conjugate,
     P: Process,
 {
-    centre: Arc<Centre<F, P, I>>,
-    config: Config<I>,
+    run: Run<F, P, I>,
     batch: I::Batch,
     rows: usize,
 }
@@ -109,11 +106,9 @@ where
 impl<F: Conjugate, P: Process, I: Inference<F, P>> First<F, P, I> {
     /// Learns from it, alone.
     pub fn learn(self, observer: &mut dyn Observer<F, P, I::Batch>) -> Begun<F, P, I> {
-        let Self { centre, config, batch, rows } = self;
-        let mut one = std::iter::once(batch).enumerate();
-        let flow = engine::bootstrap(&centre, &mut one, &config, observer);
-        let Ok(flow) = flow;
-        Begun { centre, rows, flow }
+        let Self { run, batch, rows } = self;
+        let Ok(flow) = run.begin(&mut std::iter::once(batch).enumerate(), observer);
+        Begun { centre: Arc::clone(run.centre()), rows, flow }
     }
 }
 
@@ -180,6 +175,10 @@ impl<F: Conjugate, P: Process, I: Inference<F, P>> Course<F, P, I> {
         let fold = if ended { fold.within(0, aside, familiarity) } else { fold };
         self.centre = Some(self.watched(Central::from_fold(fold).with_memory(memory)));
         self
+    }
+
+    fn run(&self, centre: &Arc<Centre<F, P, I>>) -> Run<F, P, I> {
+        Run::new(Arc::clone(centre), self.config.clone())
     }
 
     fn watched(&self, centre: Centre<F, P, I>) -> Arc<Centre<F, P, I>> {
@@ -250,7 +249,7 @@ impl<F: Conjugate, P: Process, I: Inference<F, P>> Course<F, P, I> {
                 if self.config.bootstrap_rows > 0 {
                     return Ok(Some(first));
                 }
-                self.centre = Some(first.centre);
+                self.centre = Some(Arc::clone(first.run.centre()));
                 Ok(None)
             }
             _ => Ok(None),
@@ -261,7 +260,7 @@ impl<F: Conjugate, P: Process, I: Inference<F, P>> Course<F, P, I> {
         let central = Central::new((self.family)(&batch)?, self.process.clone());
         let centre = self.watched(central.with_memory(Memory::default()));
         let rows = batch.n_rows();
-        Ok(First { centre, config: self.config.clone(), batch, rows })
+        Ok(First { run: self.run(&centre), batch, rows })
     }
 
     /// Goes on with what the first minibatch has made.
@@ -284,7 +283,7 @@ impl<F: Conjugate, P: Process, I: Inference<F, P>> Course<F, P, I> {
             return;
         }
         let mut cutter = Cutter { data: waiting, at: 0, rows: self.minibatch_rows, next: &mut self.next };
-        let Ok(()) = engine::run(centre, &mut cutter, &self.config, observer);
+        let Ok(()) = Run::new(Arc::clone(centre), self.config.clone()).stream(&mut cutter, observer);
         let rows = cutter.at;
         self.drop_first(rows);
     }
@@ -317,38 +316,10 @@ impl<F: Conjugate, P: Process, I: Inference<F, P>> Course<F, P, I> {
 
     /// A copy of the centre that has learned the data that wait, ended as a run ends; `None` before the first datum.
     pub fn ended(&self) -> Result<Option<Centre<F, P, I>>, PriorError> {
-        let centre = match &self.centre {
-            Some(centre) => centre.fork(),
-            None => {
-                let Some(waiting) = self.waiting.clone() else { return Ok(None) };
-                let first = Self { watched: false, ..self.clone() }.begin(waiting)?;
-                let centre = match self.config.bootstrap_rows {
-                    0 => {
-                        let mut one = std::iter::once(first.batch).enumerate();
-                        let Ok(()) = engine::run(&first.centre, &mut one, &self.config, &mut ());
-                        first.centre
-                    }
-                    _ => first.learn(&mut ()).centre,
-                };
-                let centre = Arc::into_inner(centre).expect("nobody else has seen it");
-                engine::finish(&centre, &self.config);
-                return Ok(Some(centre));
-            }
-        };
-        let mut next = self.next;
-        self.flush(&centre, &mut next, &mut ());
-        if next > self.ended {
-            engine::finish(&centre, &self.config);
-        }
-        Ok(Some(centre))
-    }
-
-    /// Learns what waits as a last, short minibatch.
-    fn flush(&self, centre: &Centre<F, P, I>, next: &mut u64, observer: &mut dyn Observer<F, P, I::Batch>) {
-        if let Some(waiting) = &self.waiting {
-            let mut cutter = Cutter { data: waiting, at: 0, rows: waiting.n_rows(), next };
-            let Ok(()) = engine::run(centre, &mut cutter, &self.config, observer);
-        }
+        let centre = self.centre.as_ref().map(|centre| Arc::new(centre.fork()));
+        let mut copy = Self { centre, watched: false, ..self.clone() };
+        copy.end_pass(&mut ())?;
+        Ok(copy.centre.map(|centre| Arc::into_inner(centre).expect("nobody else has seen it")))
     }
 
     /// Ends the run for good: what waits is learned from, and what comes after that is new.
@@ -370,7 +341,7 @@ impl<F: Conjugate, P: Process, I: Inference<F, P>> Course<F, P, I> {
     pub fn again(&mut self, observer: &mut dyn Observer<F, P, I::Batch>) -> Result<(), PriorError> {
         self.end_pass(observer)?;
         if let Some(centre) = &self.centre {
-            centre.append(&Entry::Pass).expect("a pass can always begin");
+            self.run(centre).again();
             (self.next, self.ended) = (0, 0);
         }
         Ok(())
@@ -383,16 +354,18 @@ impl<F: Conjugate, P: Process, I: Inference<F, P>> Course<F, P, I> {
                 let begun = first.learn(observer);
                 self.begun(begun);
             } else {
-                self.centre = Some(first.centre);
+                self.centre = Some(Arc::clone(first.run.centre()));
             }
         }
-        if let Some(centre) = self.centre.clone() {
-            let mut next = self.next;
-            self.flush(&centre, &mut next, observer);
-            (self.next, self.waiting) = (next, None);
-            if !self.has_ended() {
-                engine::finish(&centre, &self.config);
-            }
+        let Some(run) = self.centre.as_ref().map(|centre| self.run(centre)) else { return Ok(()) };
+        // What waits is a last, short minibatch.
+        if let Some(data) = &self.waiting {
+            let mut cutter = Cutter { data, at: 0, rows: data.n_rows(), next: &mut self.next };
+            let Ok(()) = run.stream(&mut cutter, observer);
+        }
+        self.waiting = None;
+        if !self.has_ended() {
+            run.end();
         }
         Ok(())
     }

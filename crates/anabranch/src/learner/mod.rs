@@ -10,6 +10,7 @@
 
 pub mod course;
 pub mod look;
+pub mod run;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -168,6 +169,18 @@ impl<F: Family> Mixture<F> {
 }
 
 /// Why rows were not learned from. Nothing of them was.
+///
+/// ```
+/// use anabranch::prelude::*;
+///
+/// let mut coins = Mixture::bernoulli().learner()?;
+/// coins.learn(&Batch::new(1, vec![0.0, 1.0, 1.0])?)?;
+/// let wrong = coins.learn(&Batch::new(1, vec![1.0, 2.0])?);
+/// assert!(matches!(wrong, Err(LearnError::Domain { row: 1, .. })));
+/// assert!(matches!(coins.learn(&Batch::new(2, vec![0.0; 4])?), Err(LearnError::Columns { .. })));
+/// assert_eq!(coins.model().expect("three rows were good").posterior().mass(), 3.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Error, PartialEq)]
 #[non_exhaustive]
 pub enum LearnError {
@@ -193,6 +206,23 @@ pub enum LearnError {
 }
 
 /// Learns from rows in any pieces.
+///
+/// ```
+/// use anabranch::prelude::*;
+///
+/// let noise = |t: f64| t.sin() + (1.7 * t).sin() + (2.3 * t).sin();
+/// let rows = Batch::new(1, (0..300).map(|i| f64::from(i % 2) * 20.0 + noise(f64::from(i))).collect())?;
+/// let mut whole = Mixture::gaussian().learner()?;
+/// whole.learn(&rows)?;
+/// let mut in_pieces = Mixture::gaussian().learner()?;
+/// for piece in rows.pieces(7) {
+///     in_pieces.learn(&piece)?;
+/// }
+/// // However the rows come, and however often somebody looks: the same model to the bit.
+/// let (one, other) = (whole.model().expect("rows"), in_pieces.model().expect("rows"));
+/// assert_eq!(one.ln_density(&[3.0]).to_bits(), other.ln_density(&[3.0]).to_bits());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Learner<F: Family = AnyFamily> {
     family: Arc<Maker<F, Batch>>,
     course: Course<F, AnyProcess, Settings>,
@@ -290,6 +320,23 @@ impl<F: Family> Learner<F> {
 }
 
 /// What has been learned: answers, on any number of threads, while the learner goes on.
+///
+/// ```
+/// use anabranch::prelude::*;
+///
+/// let noise = |t: f64| t.sin() + (1.7 * t).sin() + (2.3 * t).sin();
+/// let mut learner = Mixture::gaussian().learner()?;
+/// learner.learn(&Batch::new(1, (0..300).map(|i| f64::from(i % 2) * 20.0 + noise(f64::from(i))).collect())?)?;
+/// let model = learner.model().expect("there are rows");
+/// std::thread::scope(|scope| {
+///     let here = scope.spawn(|| model.label(&[0.5]));
+///     let there = scope.spawn(|| model.label(&[20.5]));
+///     assert_ne!(here.join().unwrap(), there.join().unwrap());
+/// });
+/// let sizes: f64 = model.posterior().components().iter().map(|c| c.evidence().labels.expected_count).sum();
+/// assert!((sizes - 300.0).abs() < 1e-6);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Model<F = AnyFamily> {
     posterior: Arc<Posterior<F, AnyProcess>>,
     predictor: Predictor,
@@ -347,6 +394,29 @@ mod tests {
     fn mixture() -> Mixture<Bernoulli> {
         let family = |_: &Batch| Bernoulli::new(vec![0.5], vec![0.5]);
         Mixture::of(family).first_rows(100).minibatch_rows(40).threads(1)
+    }
+
+    #[test]
+    fn what_a_program_holds_can_go_to_another_thread_and_be_shared() {
+        fn is_both<T: Send + Sync + 'static>() {}
+        is_both::<Mixture>();
+        is_both::<Learner>();
+        is_both::<Model>();
+        is_both::<LearnError>();
+        is_both::<Batch>();
+        is_both::<ComponentId>();
+        is_both::<Course<AnyFamily, AnyProcess, Settings>>();
+        is_both::<run::Run<AnyFamily, AnyProcess, Settings>>();
+    }
+
+    #[test]
+    fn what_went_wrong_below_is_the_source_of_an_error() {
+        use std::error::Error;
+        let mut learner = mixture().learner().unwrap();
+        let strange = learner.learn(&Batch::new(1, vec![7.0]).unwrap()).unwrap_err();
+        assert!(strange.source().is_some_and(|source| source.is::<DomainError>()), "{strange:?}");
+        let none = LearnError::from(Bernoulli::new(vec![-1.0], vec![0.5]).unwrap_err());
+        assert!(none.source().is_some_and(|source| source.is::<PriorError>()), "{none:?}");
     }
 
     #[test]
