@@ -275,6 +275,8 @@ def words_of(model: Path) -> np.ndarray:
 def cosine(topics: np.ndarray, found: np.ndarray) -> float:
     """Mean over the true topics of the cosine with the nearest one."""
     unit = lambda rows: rows / np.linalg.norm(rows, axis=1, keepdims=True)  # noqa: E731
+    # A topic may have lost all its words.
+    found = found[found.any(axis=1)]
     return float((unit(topics) @ unit(found).T).max(axis=1).mean())
 
 

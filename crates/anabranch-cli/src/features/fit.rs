@@ -12,14 +12,14 @@ use anabranch::infer::PriorChoice;
 use anabranch::posterior::FeaturePredictor;
 use anabranch::process::Beta;
 use anabranch_io::model::Provenance;
-use anabranch_io::{ReadOptions, Reading};
+use anabranch_io::{InputRead, ReadOptions, Reading};
 use serde::Serialize;
 
 use super::page::{self, Image};
 use super::{FeatureModel, LARGEST, NAME, asked, explained, family};
 use crate::args::{EngineArgs, FeatureArgs, FitArgs, OutputArgs};
 use crate::failure::{Failure, Tried};
-use crate::fit::{Checkpoints, FamilySpec, Progress, check_places};
+use crate::fit::{Checkpoints, FamilySpec, Progress, check_places, stored_model};
 use crate::picture::{counted, grouped, significant};
 use crate::printing::{Effort, print_json, print_places};
 use crate::reading::{self, DomainFilter, Minibatches};
@@ -63,7 +63,10 @@ pub(super) struct FeatureOutcome {
 
 /// Runs the command.
 pub fn fit(args: &FitArgs) -> Result<(), Failure> {
-    let options = reading::options(&args.read)?;
+    let begun = args.from.as_deref().map(begin).transpose()?;
+    let args = &begun.as_ref().map_or_else(|| args.clone(), |(model, _)| settle(args, model));
+    let expect = begun.as_ref().map(|(model, _)| model.provenance.schema.clone());
+    let options = ReadOptions { expect, ..reading::options(&args.read)? };
     let source = reading::open_inputs(&args.inputs, &options)?;
     let domain = FamilySpec::parse("spherical")?.domain(source.schema())?;
     let names = source.schema().names().map(str::to_owned).collect();
@@ -96,12 +99,35 @@ pub fn fit(args: &FitArgs) -> Result<(), Failure> {
         test,
         checkpoints,
         further: Some((args.passes, &reopen)),
+        begun,
     };
     #[cfg(feature = "cluster")]
     if let Some(url) = &args.cluster {
         return run.on_a_cluster(args, url, stream);
     }
     run.finish(stream, resumed)
+}
+
+/// Reads a model that goes on, or the state of a stream in the folder of its checkpoints, with the rows that it remembers.
+fn begin(path: &Path) -> Result<(FeatureModel, Memory), Failure> {
+    let (FeatureModel { fold, provenance }, memory, _) = FeatureModel::load_checkpoint(&stored_model(path))?;
+    // Rows that come now are new: no pass over earlier ones goes on.
+    let (aside, familiarity) = (fold.aside(), fold.posterior().familiarity());
+    Ok((FeatureModel { fold: fold.within(0, aside, familiarity), provenance }, memory))
+}
+
+/// The flags of a run with the settings of the model.
+fn settle(args: &FitArgs, model: &FeatureModel) -> FitArgs {
+    let (mut args, made, family) = (args.clone(), &model.provenance, model.fold.posterior().family());
+    let number = |rows: u64| u32::try_from(rows).unwrap_or(u32::MAX).max(1);
+    args.engine.seed = made.seed;
+    args.engine.batch_size = number(made.batch_size);
+    args.engine.bootstrap = Some(number(made.bootstrap_rows));
+    if made.prior_given {
+        args.features.noise = Some(family.noise().sqrt());
+        args.features.feature_scale = Some(family.scale().sqrt());
+    }
+    args
 }
 
 /// Opens the rows once more.
@@ -117,6 +143,8 @@ pub(super) struct Run<'a> {
     pub(super) checkpoints: Option<Checkpoints>,
     /// Passes in all, and what opens the rows once more.
     pub(super) further: Option<(u32, &'a Reopen<'a>)>,
+    /// A finished model to go on from with other rows.
+    pub(super) begun: Option<(FeatureModel, Memory)>,
 }
 
 type Centre = Central<LinearGaussian, Beta>;
@@ -145,8 +173,20 @@ impl Run<'_> {
             prior_given: prior == PriorChoice::Given,
             ..Provenance::new(stream.schema().clone())
         };
-        let central: Centre = match resumed {
-            Some((model, memory, reading)) => {
+        let (mut start, mut skipped_before) = (0, 0);
+        if let Some((model, memory)) = &self.begun {
+            provenance = model.provenance.clone();
+            (start, skipped_before) = (model.fold.absorbed().next(), provenance.skipped_rows);
+            stream.go_on(start, provenance.learned_from.clone());
+            // The noise is estimated from rows that the model has learned from.
+            config.upkeep &= memory.sample().len() > 0;
+        }
+        let central: Centre = match (resumed, self.begun.take()) {
+            (Some((model, memory, reading)), _) => {
+                if reading.start != start {
+                    let message = "the checkpoint is of a run that went on from another model, or from none";
+                    return Err(Failure::input(message).with_hint("pass the same --from as before"));
+                }
                 check_same(&model.provenance, &provenance)?;
                 provenance = model.provenance;
                 // Only the first pass begins with a large minibatch.
@@ -155,7 +195,8 @@ impl Run<'_> {
                 stream.resume(model.fold.absorbed().clone(), first, reading)?;
                 Central::from_fold(model.fold).with_memory(memory)
             }
-            None => {
+            (None, Some((model, memory))) => Central::from_fold(model.fold).with_memory(memory),
+            (None, None) => {
                 let first = stream.read_ahead(first_rows)?.filter(|first| first.n_rows() > 0);
                 let first = first.ok_or_else(|| Failure::input("the input has no rows"))?;
                 // A first minibatch that is short only because rows were left out is not all there is.
@@ -168,11 +209,15 @@ impl Run<'_> {
         let mut progress = Progress::new(self.output.quiet, stream.rows_hint());
         let mut stopped = false;
         let log = RefCell::new(stream.log());
+        let (checkpoints, provenance) = (RefCell::new(self.checkpoints.take()), RefCell::new(provenance));
         let mut observer = |event: &Event, central: &Centre| {
             progress.update(event.mass.round() as u64, event.components);
+            let mut provenance = provenance.borrow_mut();
             provenance.matchings += event.absorbed.matchings;
             provenance.conflicts += event.absorbed.conflicts;
-            if let Some(checkpoints) = self.checkpoints.as_mut().filter(|checkpoints| checkpoints.due()) {
+            if let Some(checkpoints) =
+                checkpoints.borrow_mut().as_mut().filter(|checkpoints| checkpoints.due())
+            {
                 let (fold, memory) = central.state();
                 let reading = log.borrow().reading(fold.absorbed());
                 let model = finalised(FeatureModel { fold, provenance: provenance.clone() });
@@ -192,9 +237,25 @@ impl Run<'_> {
             other => other.map(|_| ()),
         };
         let mut learned = central.checkpoint().absorbed().len() > before;
-        let skipped_rows = stream.skipped_rows();
+        let skipped_rows = skipped_before + stream.skipped_rows();
+        let read = stream.log().inputs();
+        // What other rows go on from knows all that has been read.
+        let knowing = |mut provenance: Provenance| {
+            provenance.learned_from = InputRead::joined(provenance.learned_from, read.clone());
+            Provenance { skipped_rows, ..provenance }
+        };
+        let mut stream_saved = Ok(());
         loop {
             let going_on = ran.is_ok() && !stop::asked();
+            if let (true, Some(checkpoints)) = (going_on && learned, &*checkpoints.borrow())
+                && central.snapshot().pass() == 0
+            {
+                let (fold, memory) = central.state();
+                let reading = log.borrow().reading(fold.absorbed());
+                let provenance = knowing(provenance.borrow().clone());
+                let model = finalised(FeatureModel { fold, provenance });
+                stream_saved = checkpoints.save_stream(|path| model.save_checkpoint(path, &memory, &reading));
+            }
             if going_on && learned {
                 engine::finish(&central, &config);
             }
@@ -210,14 +271,16 @@ impl Run<'_> {
         }
         stopped |= stop::asked();
         progress.finish();
-        provenance.skipped_rows = skipped_rows;
-        let model = finalised(FeatureModel { fold: central.checkpoint(), provenance });
+        let provenance = Provenance { skipped_rows, ..provenance.into_inner() };
+        let mut model = finalised(FeatureModel { fold: central.checkpoint(), provenance });
         let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
         let mut tried = Tried::default();
-        if let Some(checkpoints) = &self.checkpoints {
+        if let Some(checkpoints) = checkpoints.into_inner() {
             let reading = log.borrow().reading(model.fold.absorbed());
             tried.note(checkpoints.save(|path| model.save_checkpoint(path, &central.memory(), &reading)));
         }
+        tried.note(stream_saved);
+        model.provenance = knowing(model.provenance);
         if tried.note(ran).is_none() {
             return tried.give_up();
         }
@@ -227,7 +290,8 @@ impl Run<'_> {
         let outcome =
             self.outcome(&model, &central.memory(), (seconds, cpu_seconds), (threads, workers), stopped);
         if let Some(folder) = &self.output.report {
-            tried.note(page::write(folder, &self.title, &model, image, &outcome.facts()));
+            let rows = central.memory().sampled_rows();
+            tried.note(page::write(folder, &self.title, &model, rows.as_ref(), image, &outcome.facts()));
         }
         tried.done()?;
         outcome.print(self.output)

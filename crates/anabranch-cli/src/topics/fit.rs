@@ -15,10 +15,10 @@ use anabranch_io::model::{TextProvenance, TopicModel, TopicProvenance};
 use anabranch_io::words::{Bags, Vocabulary, Words};
 
 use super::outcome::Outcome;
-use super::stream::{Minibatches, Origin};
+use super::stream::{Kept, Minibatches, Origin};
 use super::subjects::Shown;
 use super::text::{Lexicon, bags};
-use super::watch::{Moment, Watch};
+use super::watch::Watch;
 use super::{TOP_WORDS, report, top_words};
 use crate::args::{BoundKind, EngineArgs, FitArgs, OutputArgs, ReadArgs, TopicArgs};
 use crate::failure::{Failure, Tried};
@@ -59,7 +59,9 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         Some((model, ..)) => lexicon.resumed(model),
         None => lexicon,
     };
-    let open = |lexicon| bags(&args.inputs, &args.read, lexicon);
+    // A report shows how documents begin.
+    let shown = if args.output.report.is_some() { report::BEGINNING } else { 0 };
+    let open = |lexicon: Lexicon| bags(&args.inputs, &args.read, lexicon.showing(shown));
     let setup = Setup {
         origin: open(lexicon)?,
         reopen: &|vocabulary, text| open(Lexicon::known(vocabulary, text)),
@@ -111,8 +113,8 @@ fn on_a_cluster(args: &FitArgs, url: &str) -> Result<(), Failure> {
         tried.note(learned.model.save(path));
     }
     let (seconds, cpu_seconds) = (learned.seconds, learned.cpu_seconds);
-    let (model, moments, stopped) = (learned.model, Vec::new(), stop::asked());
-    tell(Fitted { model, moments, seconds, cpu_seconds, stopped, tried }, args)
+    let (model, kept, stopped) = (learned.model, Vec::new(), stop::asked());
+    tell(Fitted { model, kept, seconds, cpu_seconds, stopped, tried }, args)
 }
 
 fn read_test(test: &String, read: &ReadArgs, model: &TopicModel) -> Result<Documents, Failure> {
@@ -143,7 +145,8 @@ pub(super) struct Setup<'a, O> {
 /// A finished run.
 pub(super) struct Fitted {
     pub(super) model: TopicModel,
-    pub(super) moments: Vec<Moment>,
+    /// A sample of the documents, where there is a report.
+    kept: Vec<Kept>,
     seconds: f64,
     cpu_seconds: f64,
     stopped: bool,
@@ -217,6 +220,9 @@ pub(super) fn run<O: Origin>(
     let first_pass = setup.resumed.as_ref().is_none_or(|(model, ..)| model.fold.posterior().pass() == 0);
     first = if first_pass { first } else { size };
     let mut stream = Minibatches::new(setup.origin, first, size);
+    if output.report.is_some() {
+        stream.keep(args.seed);
+    }
     if start > 0 {
         stream.go_on(start, size, before.learned_from.clone());
     }
@@ -246,7 +252,7 @@ pub(super) fn run<O: Origin>(
         Watch::new(Progress::new(output.quiet, None), provenance, words, setup.checkpoints, stream.log());
     observer.counting = central.snapshot().pass() == 0;
     observer.documents_before = before.documents;
-    let mut ran = Ok(());
+    let (mut ran, mut stream_saved, mut kept) = (Ok(()), Ok(()), Vec::new());
     if bootstrap > 0 && central.snapshot().version() == 0 {
         ran = engine::bootstrap(&central, &mut stream, &config, &mut observer).map(|flow| match flow {
             Flow::Stop => observer.stopped |= stop::asked(),
@@ -263,8 +269,14 @@ pub(super) fn run<O: Origin>(
             observer.provenance.skipped = before.skipped + skipped;
             observer.provenance.unknown_words = before.unknown_words + unknown;
         }
+        if kept.is_empty() {
+            kept = stream.take_kept();
+        }
         observer.stopped |= stop::asked();
         let going_on = ran.is_ok() && !observer.stopped;
+        if going_on && observer.minibatches() > 0 && central.snapshot().pass() == 0 {
+            stream_saved = observer.save_stream(&central);
+        }
         if going_on && observer.minibatches() > 0 {
             engine::finish(&central, &config);
         }
@@ -290,14 +302,15 @@ pub(super) fn run<O: Origin>(
         let reading = observer.log.reading(model.fold.absorbed());
         tried.note(checkpoints.save(|path| model.save_checkpoint(path, &memory, &reading)));
     }
+    tried.note(stream_saved);
     if tried.note(ran).is_none() {
         return tried.give_up();
     }
     if let Some(path) = &output.out {
         tried.note(model.save(path));
     }
-    let (moments, stopped) = (observer.moments, observer.stopped);
-    Ok(Fitted { model, moments, seconds, cpu_seconds, stopped, tried })
+    let stopped = observer.stopped;
+    Ok(Fitted { model, kept, seconds, cpu_seconds, stopped, tried })
 }
 
 /// A run that goes on has the flags that it began with.
@@ -345,7 +358,7 @@ pub(super) fn conclude(
     args: &EngineArgs,
     output: &OutputArgs,
 ) -> Result<(), Failure> {
-    let Fitted { model, moments, seconds, cpu_seconds, stopped, mut tried } = fitted;
+    let Fitted { model, kept, seconds, cpu_seconds, stopped, mut tried } = fitted;
     let (model, posterior, shown) = (&model, model.fold.posterior(), Shown::of(&model));
     let held = test.map(halves);
     let likelihood = held
@@ -385,7 +398,7 @@ pub(super) fn conclude(
         version: env!("CARGO_PKG_VERSION"),
     };
     if let Some(folder) = &output.report {
-        tried.note(report::write(folder, title, &shown, &moments, &outcome));
+        tried.note(report::write(folder, title, &shown, kept, &outcome));
     }
     tried.done()?;
     outcome.print(&shown, output)
