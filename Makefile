@@ -182,6 +182,11 @@ bench-topics: $(BENCH)/installed ## Measure topics next to tomotopy, gensim and 
 	$(CARGO) build --release --locked --bin anabranch
 	$(BENCH)/bin/python bench/topics.py --write --data $(DATA)
 
+.PHONY: bench-features
+bench-features: $(BENCH)/installed ## Count planted features and rebuild rows next to scikit-learn's factors, and store bench/results/features.json
+	$(CARGO) build --release --locked --bin anabranch
+	$(BENCH)/bin/python bench/features.py --write
+
 $(BENCH)/installed: bench/requirements.txt
 	python3 -m venv $(BENCH)
 	$(BENCH)/bin/pip install --quiet --requirement $<

@@ -239,7 +239,9 @@ def agreement(binary: Path, data: Path, name: str, model: Path, corpus: Path) ->
     lines = subprocess.run([str(binary), "predict", str(model), str(corpus), "--proba"], capture_output=True, text=True, check=True).stdout.splitlines()
     place = {column: ix for ix, column in enumerate(lines[0].split(","))}
     shares = np.nan_to_num(np.genfromtxt(lines[1:], delimiter=","))
-    subjects = np.stack([shares[:, [place[f"topic_{id}"] for id in subject["topics"]]].sum(axis=1) for subject in shown["subjects"]], axis=1)
+    # A topic that no document has is not predicted.
+    topics = [[place[f"topic_{id}"] for id in subject["topics"] if f"topic_{id}" in place] for subject in shown["subjects"]]
+    subjects = np.stack([shares[:, own].sum(axis=1) for own in topics], axis=1)
     labels, told = parts["labels"], len(np.unique(parts["labels"]))
     rival = LatentDirichletAllocation(told, max_iter=20, random_state=1).fit_transform(load(data, name))
     score = lambda found: float(normalized_mutual_info_score(labels, found.argmax(axis=1)))  # noqa: E731
@@ -275,6 +277,8 @@ def words_of(model: Path) -> np.ndarray:
 def cosine(topics: np.ndarray, found: np.ndarray) -> float:
     """Mean over the true topics of the cosine with the nearest one."""
     unit = lambda rows: rows / np.linalg.norm(rows, axis=1, keepdims=True)  # noqa: E731
+    # A topic may have lost all its words.
+    found = found[found.any(axis=1)]
     return float((unit(topics) @ unit(found).T).max(axis=1).mean())
 
 

@@ -523,33 +523,56 @@ pub struct RowSample {
     rows: Vec<f64>,
     numbers: Vec<u64>,
     dimensions: usize,
+    places: Places,
+}
+
+/// Where things of a stream go in a uniform sample of it (Vitter's algorithm R).
+#[derive(Clone, Debug)]
+pub struct Places {
     capacity: usize,
     seen: u64,
     rng: rand_xoshiro::Xoshiro256PlusPlus,
 }
 
+impl Places {
+    /// A sample of up to `capacity`.
+    pub fn new(capacity: usize, seed: u64) -> Self {
+        use rand::SeedableRng;
+        let rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5A11);
+        Self { capacity, seen: 0, rng }
+    }
+
+    /// The place of the next one, which is new or takes that of an earlier one; `None` when it is not in the sample.
+    pub fn next(&mut self) -> Option<usize> {
+        use rand::RngExt;
+        self.seen += 1;
+        let place = match self.seen <= self.capacity as u64 {
+            true => self.seen as usize - 1,
+            false => self.rng.random_range(0..self.seen) as usize,
+        };
+        (place < self.capacity).then_some(place)
+    }
+}
+
 impl RowSample {
     /// Keeps up to `capacity` rows.
     pub fn new(dimensions: usize, capacity: usize, seed: u64) -> Self {
-        use rand::SeedableRng;
-        let rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5A11);
-        Self { rows: Vec::new(), numbers: Vec::new(), dimensions, capacity, seen: 0, rng }
+        Self { rows: Vec::new(), numbers: Vec::new(), dimensions, places: Places::new(capacity, seed) }
     }
 
     /// Gives every row of the batch the same chance as all before it; the first has this number in the stream.
     pub fn add(&mut self, batch: &Batch, first_number: u64) {
-        use rand::RngExt;
         for (number, row) in (first_number..).zip(batch.rows()) {
-            self.seen += 1;
-            if self.numbers.len() < self.capacity {
-                self.rows.extend_from_slice(row);
-                self.numbers.push(number);
-                continue;
-            }
-            let place = self.rng.random_range(0..self.seen) as usize;
-            if place < self.capacity {
-                self.rows[place * self.dimensions..(place + 1) * self.dimensions].copy_from_slice(row);
-                self.numbers[place] = number;
+            match self.places.next() {
+                Some(place) if place < self.numbers.len() => {
+                    self.rows[place * self.dimensions..(place + 1) * self.dimensions].copy_from_slice(row);
+                    self.numbers[place] = number;
+                }
+                Some(_) => {
+                    self.rows.extend_from_slice(row);
+                    self.numbers.push(number);
+                }
+                None => {}
             }
         }
     }

@@ -186,7 +186,7 @@ const TABLE: &[Rule] = &[
         hint: Some("the server keeps the state: pass --job, and the same command goes on"),
         ..ENGINE
     },
-    Rule { flags: &["from"], models: &[Dp, Py, Hdp], algorithms: &[Sda], places: HERE, ..ENGINE },
+    Rule { flags: &["from"], algorithms: &[Sda], places: HERE, ..ENGINE },
     Rule { flags: &["out", "test", "json", "quiet"], ..OUTPUT },
     Rule {
         flags: &["labels"],
@@ -264,7 +264,6 @@ const TABLE: &[Rule] = &[
             "eta",
             "noise",
             "feature_scale",
-            "image",
             "prior",
             "prior_mean",
             "prior_kappa",
@@ -325,7 +324,7 @@ impl Request {
         // A file that cannot be read is told of when it is its turn.
         let begun = args.from.as_deref().and_then(|path| kind_of(path).ok());
         Self {
-            model: begun.filter(|kind| *kind == Hdp).unwrap_or(args.model),
+            model: begun.filter(|kind| *kind != Dp).unwrap_or(args.model),
             algorithm: args.algorithm,
             place: if args.cluster.is_some() { Place::Cluster } else { Place::Here },
             identify: args.engine.identify,

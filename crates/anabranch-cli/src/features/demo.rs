@@ -41,6 +41,7 @@ pub fn demo(args: &DemoArgs) -> Result<(), Failure> {
         test: None,
         checkpoints: None,
         further: None,
+        begun: None,
     };
     run.finish(stream, None)
 }

@@ -12,14 +12,14 @@ use anabranch::learner::{self, run::Host};
 use anabranch::posterior::FeaturePredictor;
 use anabranch::process::Beta;
 use anabranch_io::model::Provenance;
-use anabranch_io::{ReadLog, ReadOptions, Reading};
+use anabranch_io::{InputRead, ReadLog, ReadOptions, Reading};
 use serde::Serialize;
 
 use super::page::{self, Image};
 use super::{FeatureModel, LARGEST, NAME, asked, explained, family};
 use crate::args::{EngineArgs, FeatureArgs, FitArgs, OutputArgs};
 use crate::failure::{Failure, Tried};
-use crate::fit::{Checkpoints, FamilySpec, Progress, check_places};
+use crate::fit::{Checkpoints, FamilySpec, Progress, check_places, stored_model};
 use crate::picture::{counted, grouped, significant};
 use crate::printing::{Effort, print_json, print_places};
 use crate::reading::{self, DomainFilter, Minibatches};
@@ -63,7 +63,10 @@ pub(super) struct FeatureOutcome {
 
 /// Runs the command.
 pub fn fit(args: &FitArgs) -> Result<(), Failure> {
-    let options = reading::options(&args.read)?;
+    let begun = args.from.as_deref().map(begin).transpose()?;
+    let args = &begun.as_ref().map_or_else(|| args.clone(), |(model, _)| settle(args, model));
+    let expect = begun.as_ref().map(|(model, _)| model.provenance.schema.clone());
+    let options = ReadOptions { expect, ..reading::options(&args.read)? };
     let source = reading::open_inputs(&args.inputs, &options)?;
     let domain = FamilySpec::parse("spherical")?.domain(source.schema())?;
     let names = source.schema().names().map(str::to_owned).collect();
@@ -96,12 +99,35 @@ pub fn fit(args: &FitArgs) -> Result<(), Failure> {
         test,
         checkpoints,
         further: Some((args.passes, &reopen)),
+        begun,
     };
     #[cfg(feature = "cluster")]
     if let Some(url) = &args.cluster {
         return run.on_a_cluster(args, url, stream);
     }
     run.finish(stream, resumed)
+}
+
+/// Reads a model that goes on, or the state of a stream in the folder of its checkpoints, with the rows that it remembers.
+fn begin(path: &Path) -> Result<(FeatureModel, Memory), Failure> {
+    let (FeatureModel { fold, provenance }, memory, _) = FeatureModel::load_checkpoint(&stored_model(path))?;
+    // Rows that come now are new: no pass over earlier ones goes on.
+    let (aside, familiarity) = (fold.aside(), fold.posterior().familiarity());
+    Ok((FeatureModel { fold: fold.within(0, aside, familiarity), provenance }, memory))
+}
+
+/// The flags of a run with the settings of the model.
+fn settle(args: &FitArgs, model: &FeatureModel) -> FitArgs {
+    let (mut args, made, family) = (args.clone(), &model.provenance, model.fold.posterior().family());
+    let number = |rows: u64| u32::try_from(rows).unwrap_or(u32::MAX).max(1);
+    args.engine.seed = made.seed;
+    args.engine.batch_size = number(made.batch_size);
+    args.engine.bootstrap = Some(number(made.bootstrap_rows));
+    if made.prior_given {
+        args.features.noise = Some(family.noise().sqrt());
+        args.features.feature_scale = Some(family.scale().sqrt());
+    }
+    args
 }
 
 /// Opens the rows once more.
@@ -117,6 +143,8 @@ pub(super) struct Run<'a> {
     pub(super) checkpoints: Option<Checkpoints>,
     /// Passes in all, and what opens the rows once more.
     pub(super) further: Option<(u32, &'a Reopen<'a>)>,
+    /// A finished model to go on from with other rows.
+    pub(super) begun: Option<(FeatureModel, Memory)>,
 }
 
 type Centre = Central<LinearGaussian, Beta>;
@@ -145,8 +173,20 @@ impl Run<'_> {
             prior_given: prior == PriorChoice::Given,
             ..Provenance::new(stream.schema().clone())
         };
-        let central: Centre = match resumed {
-            Some((model, memory, reading)) => {
+        let (mut start, mut skipped_before) = (0, 0);
+        if let Some((model, memory)) = &self.begun {
+            provenance = model.provenance.clone();
+            (start, skipped_before) = (model.fold.absorbed().next(), provenance.skipped_rows);
+            stream.go_on(start, provenance.learned_from.clone());
+            // The noise is estimated from rows that the model has learned from.
+            config.upkeep &= memory.sample().len() > 0;
+        }
+        let central: Centre = match (resumed, self.begun.take()) {
+            (Some((model, memory, reading)), _) => {
+                if reading.start != start {
+                    let message = "the checkpoint is of a run that went on from another model, or from none";
+                    return Err(Failure::input(message).with_hint("pass the same --from as before"));
+                }
                 check_same(&model.provenance, &provenance)?;
                 provenance = model.provenance;
                 // Only the first pass begins with a large minibatch.
@@ -155,7 +195,8 @@ impl Run<'_> {
                 stream.resume(model.fold.absorbed().clone(), first, reading)?;
                 Central::from_fold(model.fold).with_memory(memory)
             }
-            None => {
+            (None, Some((model, memory))) => Central::from_fold(model.fold).with_memory(memory),
+            (None, None) => {
                 let first = stream.read_ahead(first_rows)?.filter(|first| first.n_rows() > 0);
                 let first = first.ok_or_else(|| Failure::input("the input has no rows"))?;
                 // A first minibatch that is short only because rows were left out is not all there is.
@@ -167,23 +208,26 @@ impl Run<'_> {
         };
         let progress = Progress::new(self.output.quiet, stream.rows_hint());
         let (passes, reopen) = self.further.map_or((1, None), |(passes, reopen)| (passes, Some(reopen)));
-        let (log, checkpoints, skipped_rows) = (stream.log(), self.checkpoints.take(), None);
+        let (log, checkpoints) = (stream.log(), self.checkpoints.take());
         let watched = Watch { progress, provenance, checkpoints, log };
-        let mut hosted = Hosted { stream, watched, reopen, passes, skipped_rows };
+        let stream_saved = Ok(());
+        let mut hosted = Hosted { stream, watched, reopen, passes, skipped_before, read: None, stream_saved };
         let run = learner::run::Run::new(central, config);
         let ran = run.carry_out(&mut hosted);
         let (central, stopped) = (run.centre(), stop::asked());
-        let skipped_rows = hosted.skipped_rows.unwrap_or_default();
-        let Watch { progress, mut provenance, checkpoints, log } = hosted.watched;
+        let read = hosted.read_so_far();
+        let Hosted { watched: Watch { progress, provenance, checkpoints, log }, stream_saved, .. } = hosted;
         progress.finish();
-        provenance.skipped_rows = skipped_rows;
-        let model = finalised(FeatureModel { fold: central.checkpoint(), provenance });
+        let provenance = Provenance { skipped_rows: read.skipped_rows, ..provenance };
+        let mut model = finalised(FeatureModel { fold: central.checkpoint(), provenance });
         let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
         let mut tried = Tried::default();
         if let Some(checkpoints) = &checkpoints {
             let reading = log.reading(model.fold.absorbed());
             tried.note(checkpoints.save(|path| model.save_checkpoint(path, &central.memory(), &reading)));
         }
+        tried.note(stream_saved);
+        model.provenance = read.known_to(model.provenance);
         if tried.note(ran).is_none() {
             return tried.give_up();
         }
@@ -193,7 +237,8 @@ impl Run<'_> {
         let outcome =
             self.outcome(&model, &central.memory(), (seconds, cpu_seconds), (threads, workers), stopped);
         if let Some(folder) = &self.output.report {
-            tried.note(page::write(folder, &self.title, &model, image, &outcome.facts()));
+            let rows = central.memory().sampled_rows();
+            tried.note(page::write(folder, &self.title, &model, rows.as_ref(), image, &outcome.facts()));
         }
         tried.done()?;
         outcome.print(self.output)
@@ -288,8 +333,35 @@ struct Hosted<'a> {
     watched: Watch,
     reopen: Option<&'a Reopen<'a>>,
     passes: u32,
-    /// Of the first pass.
-    skipped_rows: Option<u64>,
+    /// Rows that the model which the run goes on from has left out.
+    skipped_before: u64,
+    /// By the first pass.
+    read: Option<Read>,
+    stream_saved: Result<(), Failure>,
+}
+
+/// What has been read of which input.
+#[derive(Clone)]
+struct Read {
+    skipped_rows: u64,
+    inputs: Vec<InputRead>,
+}
+
+impl Read {
+    /// What other rows go on from knows all that has been read.
+    fn known_to(&self, mut provenance: Provenance) -> Provenance {
+        provenance.learned_from = InputRead::joined(provenance.learned_from, self.inputs.clone());
+        Provenance { skipped_rows: self.skipped_rows, ..provenance }
+    }
+}
+
+impl Hosted<'_> {
+    fn read_so_far(&self) -> Read {
+        self.read.clone().unwrap_or_else(|| Read {
+            skipped_rows: self.skipped_before + self.stream.skipped_rows(),
+            inputs: self.stream.log().inputs(),
+        })
+    }
 }
 
 impl Host<LinearGaussian, Beta, FeatureSettings> for Hosted<'_> {
@@ -305,7 +377,17 @@ impl Host<LinearGaussian, Beta, FeatureSettings> for Hosted<'_> {
     }
 
     fn read(&mut self) {
-        self.skipped_rows.get_or_insert(self.stream.skipped_rows());
+        self.read = Some(self.read_so_far());
+    }
+
+    fn ending(&mut self, centre: &Centre) {
+        if let (0, Some(checkpoints)) = (centre.snapshot().pass(), &self.watched.checkpoints) {
+            let (fold, memory) = centre.state();
+            let reading = self.watched.log.reading(fold.absorbed());
+            let provenance = self.read_so_far().known_to(self.watched.provenance.clone());
+            let model = finalised(FeatureModel { fold, provenance });
+            self.stream_saved = checkpoints.save_stream(|path| model.save_checkpoint(path, &memory, &reading));
+        }
     }
 
     fn passes(&self) -> u32 {

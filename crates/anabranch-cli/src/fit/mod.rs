@@ -92,15 +92,10 @@ fn fit(args: &FitArgs) -> Result<(), Failure> {
     ];
     check_apart(&outputs, &args.inputs)?;
     let kind = args.from.as_deref().map_or(Ok(args.model), kind_of)?;
-    match (kind, &args.from) {
-        (ModelKind::Dp | ModelKind::Py, _) => {}
-        (ModelKind::Hdp, _) => return topics::fit(args),
-        (ModelKind::Bp, None) => return features::fit(args),
-        (ModelKind::Bp, Some(path)) => {
-            let shown = path.display();
-            let message = format!("--from belongs to --model dp, py or hdp; {shown} is of --model bp");
-            return Err(Failure::input(message));
-        }
+    match kind {
+        ModelKind::Dp | ModelKind::Py => {}
+        ModelKind::Hdp => return topics::fit(args),
+        ModelKind::Bp => return features::fit(args),
     }
     let begun = args.from.as_deref().map(Begun::load).transpose()?;
     let args = &begun.as_ref().map_or_else(|| args.clone(), |begun| begun.settle(args));

@@ -47,15 +47,15 @@ pub fn write(dir: &Path, data: &ReportData) -> Result<ReportFiles, ReportError> 
     write_files(dir, &html::page(data, &figures), &figures)
 }
 
-/// Writes a page of its own with these pictures and this body below them.
+/// Writes a page of its own with this body and these pictures below it.
 pub(crate) fn write_page(
     dir: &Path,
     title: &str,
     subtitle: &str,
-    figures: &[Figure],
     body: &str,
+    figures: &[Figure],
 ) -> Result<ReportFiles, ReportError> {
-    write_files(dir, &html::plain(title, subtitle, figures, body), figures)
+    write_files(dir, &html::plain(title, subtitle, body, figures), figures)
 }
 
 fn write_files(dir: &Path, page: &str, figures: &[Figure]) -> Result<ReportFiles, ReportError> {

@@ -24,9 +24,9 @@ pub(super) fn page(data: &ReportData, figures: &[Figure]) -> String {
     shell(&data.title, &data.subtitle, &body)
 }
 
-/// A page with pictures and a body below them.
-pub(super) fn plain(title: &str, subtitle: &str, figures: &[Figure], body: &str) -> String {
-    shell(title, subtitle, &[pictures(figures), body.to_owned()].concat())
+/// A page with a body and pictures below it.
+pub(super) fn plain(title: &str, subtitle: &str, body: &str, figures: &[Figure]) -> String {
+    shell(title, subtitle, &[body.to_owned(), pictures(figures)].concat())
 }
 
 /// The frame of every page: head, style, title and what tables and pictures can do.

@@ -16,10 +16,10 @@ use anabranch_io::model::{TextProvenance, TopicModel, TopicProvenance};
 use anabranch_io::words::{Bags, Vocabulary, Words};
 
 use super::outcome::Outcome;
-use super::stream::{Minibatches, Origin};
+use super::stream::{Kept, Minibatches, Origin};
 use super::subjects::Shown;
 use super::text::{Lexicon, bags};
-use super::watch::{Moment, Watch};
+use super::watch::Watch;
 use super::{TOP_WORDS, report, top_words};
 use crate::args::{BoundKind, EngineArgs, FitArgs, OutputArgs, ReadArgs, TopicArgs};
 use crate::failure::{Failure, Tried};
@@ -60,7 +60,9 @@ pub fn command(args: &FitArgs) -> Result<(), Failure> {
         Some((model, ..)) => lexicon.resumed(model),
         None => lexicon,
     };
-    let open = |lexicon| bags(&args.inputs, &args.read, lexicon);
+    // A report shows how documents begin.
+    let shown = if args.output.report.is_some() { report::BEGINNING } else { 0 };
+    let open = |lexicon: Lexicon| bags(&args.inputs, &args.read, lexicon.showing(shown));
     let setup = Setup {
         origin: open(lexicon)?,
         reopen: &|vocabulary, text| open(Lexicon::known(vocabulary, text)),
@@ -112,8 +114,8 @@ fn on_a_cluster(args: &FitArgs, url: &str) -> Result<(), Failure> {
         tried.note(learned.model.save(path));
     }
     let (seconds, cpu_seconds) = (learned.seconds, learned.cpu_seconds);
-    let (model, moments, stopped) = (learned.model, Vec::new(), stop::asked());
-    tell(Fitted { model, moments, seconds, cpu_seconds, stopped, tried }, args)
+    let (model, kept, stopped) = (learned.model, Vec::new(), stop::asked());
+    tell(Fitted { model, kept, seconds, cpu_seconds, stopped, tried }, args)
 }
 
 fn read_test(test: &String, read: &ReadArgs, model: &TopicModel) -> Result<Documents, Failure> {
@@ -147,7 +149,8 @@ pub(super) struct Setup<'a, O> {
 /// A finished run.
 pub(super) struct Fitted {
     pub(super) model: TopicModel,
-    pub(super) moments: Vec<Moment>,
+    /// A sample of the documents, where there is a report.
+    kept: Vec<Kept>,
     seconds: f64,
     cpu_seconds: f64,
     stopped: bool,
@@ -221,6 +224,9 @@ pub(super) fn run<O: Origin>(
     let first_pass = setup.resumed.as_ref().is_none_or(|(model, ..)| model.fold.posterior().pass() == 0);
     first = if first_pass { first } else { size };
     let mut stream = Minibatches::new(setup.origin, first, size);
+    if output.report.is_some() {
+        stream.keep(args.seed);
+    }
     if start > 0 {
         stream.go_on(start, size, before.learned_from.clone());
     }
@@ -251,10 +257,12 @@ pub(super) fn run<O: Origin>(
     observer.counting = central.snapshot().pass() == 0;
     observer.documents_before = before.documents;
     let Setup { reopen, words, read, passes, .. } = setup;
-    let mut hosted = Hosted { stream, observer, reopen, words, read, passes, size, before };
+    let (kept, stream_saved) = (Vec::new(), Ok(()));
+    let mut hosted = Hosted { stream, observer, reopen, words, read, passes, size, before, kept, stream_saved };
     let run = Run::new(central, config);
     let ran = run.carry_out(&mut hosted);
-    let (central, mut observer) = (run.centre(), hosted.observer);
+    let Hosted { mut observer, kept, stream_saved, .. } = hosted;
+    let central = run.centre();
     observer.stopped |= stop::asked();
     observer.progress.finish();
     let (seconds, cpu_seconds) = (watch.seconds(), watch.cpu_seconds());
@@ -267,14 +275,15 @@ pub(super) fn run<O: Origin>(
         let reading = observer.log.reading(model.fold.absorbed());
         tried.note(checkpoints.save(|path| model.save_checkpoint(path, &memory, &reading)));
     }
+    tried.note(stream_saved);
     if tried.note(ran).is_none() {
         return tried.give_up();
     }
     if let Some(path) = &output.out {
         tried.note(model.save(path));
     }
-    let (moments, stopped) = (observer.moments, observer.stopped);
-    Ok(Fitted { model, moments, seconds, cpu_seconds, stopped, tried })
+    let stopped = observer.stopped;
+    Ok(Fitted { model, kept, seconds, cpu_seconds, stopped, tried })
 }
 
 /// What the core's run asks of the command.
@@ -288,6 +297,9 @@ struct Hosted<'a, O> {
     size: usize,
     /// Of the model that the run goes on from.
     before: TopicProvenance,
+    /// A sample of the documents, where there is a report.
+    kept: Vec<Kept>,
+    stream_saved: Result<(), Failure>,
 }
 
 impl<O: Origin> Host<Topic, Hierarchical, TopicSettings> for Hosted<'_, O> {
@@ -308,6 +320,15 @@ impl<O: Origin> Host<Topic, Hierarchical, TopicSettings> for Hosted<'_, O> {
             // A run that goes on has read all of it again.
             self.observer.provenance.skipped = self.before.skipped + skipped;
             self.observer.provenance.unknown_words = self.before.unknown_words + unknown;
+        }
+        if self.kept.is_empty() {
+            self.kept = self.stream.take_kept();
+        }
+    }
+
+    fn ending(&mut self, central: &Central<Topic, Hierarchical, Documents>) {
+        if central.snapshot().pass() == 0 {
+            self.stream_saved = self.observer.save_stream(central);
         }
     }
 
@@ -371,7 +392,7 @@ pub(super) fn conclude(
     args: &EngineArgs,
     output: &OutputArgs,
 ) -> Result<(), Failure> {
-    let Fitted { model, moments, seconds, cpu_seconds, stopped, mut tried } = fitted;
+    let Fitted { model, kept, seconds, cpu_seconds, stopped, mut tried } = fitted;
     let (model, posterior, shown) = (&model, model.fold.posterior(), Shown::of(&model));
     let held = test.map(halves);
     let likelihood = held
@@ -411,7 +432,7 @@ pub(super) fn conclude(
         version: env!("CARGO_PKG_VERSION"),
     };
     if let Some(folder) = &output.report {
-        tried.note(report::write(folder, title, &shown, &moments, &outcome));
+        tried.note(report::write(folder, title, &shown, kept, &outcome));
     }
     tried.done()?;
     outcome.print(&shown, output)

@@ -9,6 +9,7 @@ mod report;
 mod stream;
 mod subjects;
 mod text;
+mod typical;
 mod watch;
 
 pub use demo::command as demo;

@@ -78,6 +78,20 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
+    /// What the page of a report begins with.
+    pub(super) fn facts(&self, are_groups: bool) -> Vec<(String, String)> {
+        let number = |name: &str, value: f64| (name.to_owned(), grouped(value.round()));
+        let mut facts = vec![
+            number("documents", self.observations as f64),
+            number("words", self.mass),
+            number("topics", self.components as f64),
+        ];
+        facts.extend(are_groups.then(|| number("subjects", self.subjects.len() as f64)));
+        let likelihood = |likelihood| ("held-out, per word".to_owned(), format!("{likelihood:.4}"));
+        facts.extend(self.test_log_likelihood.map(likelihood));
+        facts
+    }
+
     /// Prints the outcome as JSON or as a few lines.
     pub fn print(&self, shown: &Shown<'_>, output: &OutputArgs) -> Result<(), Failure> {
         let mut out = std::io::stdout().lock();

@@ -7,12 +7,20 @@ use anabranch_io::words::Bags;
 use anabranch_io::{Cut, InputRead, ReadLog, Reading};
 
 use crate::failure::Failure;
-use crate::reading::is_within;
+use crate::reading::{Places, is_within};
+
+/// Documents that are kept for a report, of all in the stream.
+const KEPT: usize = 2000;
 
 /// Where documents come from.
 pub trait Origin: Send {
     /// The next `n` documents, fewer at the end, `None` when there are no more.
     fn next_documents(&mut self, n: usize) -> Result<Option<Documents>, Failure>;
+
+    /// How the last documents begin, where they are text.
+    fn beginnings(&self) -> &[String] {
+        &[]
+    }
 
     /// What is read of which input, where that can be told.
     fn log(&self) -> ReadLog {
@@ -25,8 +33,48 @@ impl Origin for Bags {
         Ok(Bags::next_documents(self, n)?)
     }
 
+    fn beginnings(&self) -> &[String] {
+        Bags::beginnings(self)
+    }
+
     fn log(&self) -> ReadLog {
         Bags::log(self)
+    }
+}
+
+/// A document of the stream.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// Its number, from 1.
+    pub number: u64,
+    /// How it begins; empty where it was no text.
+    pub beginning: String,
+    pub entries: Vec<(u32, f64)>,
+}
+
+/// A uniform sample of the documents.
+#[derive(Clone, Debug)]
+struct Sample {
+    places: Places,
+    read: u64,
+    kept: Vec<Kept>,
+}
+
+impl Sample {
+    fn add(&mut self, documents: &Documents, beginnings: &[String]) {
+        for ix in 0..documents.len() {
+            self.read += 1;
+            let Some(place) = self.places.next() else { continue };
+            let kept = Kept {
+                number: self.read,
+                beginning: beginnings.get(ix).cloned().unwrap_or_default(),
+                entries: documents.entries(ix).collect(),
+            };
+            match self.kept.get_mut(place) {
+                Some(earlier) => *earlier = kept,
+                None => self.kept.push(kept),
+            }
+        }
     }
 }
 
@@ -37,13 +85,34 @@ pub struct Minibatches<O> {
     next: u64,
     ahead: Option<Documents>,
     absorbed: BatchSet,
+    sample: Option<Sample>,
 }
 
 impl<O: Origin> Minibatches<O> {
     pub fn new(origin: O, first: usize, size: usize) -> Self {
         let log = origin.log();
         log.cut(Cut { start: 0, first: first as u64, size: size as u64 });
-        Self { origin, log, next: 0, ahead: None, absorbed: BatchSet::default() }
+        Self { origin, log, next: 0, ahead: None, absorbed: BatchSet::default(), sample: None }
+    }
+
+    /// Keeps a sample of the documents.
+    pub fn keep(&mut self, seed: u64) {
+        self.sample = Some(Sample { places: Places::new(KEPT, seed), read: 0, kept: Vec::new() });
+    }
+
+    /// The documents that were kept, in the order of the stream.
+    pub fn take_kept(&mut self) -> Vec<Kept> {
+        let mut kept = self.sample.take().map_or_else(Vec::new, |sample| sample.kept);
+        kept.sort_by_key(|document| document.number);
+        kept
+    }
+
+    fn read(&mut self, n: usize) -> Result<Option<Documents>, Failure> {
+        let documents = self.origin.next_documents(n)?;
+        if let (Some(sample), Some(documents)) = (&mut self.sample, &documents) {
+            sample.add(documents, self.origin.beginnings());
+        }
+        Ok(documents)
     }
 
     /// Names minibatches from this one on: those before are of the model that the run goes on from. Inputs that it has
@@ -67,7 +136,7 @@ impl<O: Origin> Minibatches<O> {
 
     /// Reads the first minibatch, which is returned again when its turn comes.
     pub fn read_ahead(&mut self) -> Result<Option<&Documents>, Failure> {
-        self.ahead = self.origin.next_documents(self.log.size(BatchId(0)) as usize)?;
+        self.ahead = self.read(self.log.size(BatchId(0)) as usize)?;
         Ok(self.ahead.as_ref())
     }
 }
@@ -81,7 +150,7 @@ impl<O: Origin> BatchSource for Minibatches<O> {
             let id = BatchId(self.next);
             let documents = match self.ahead.take() {
                 Some(documents) => documents,
-                None => match self.origin.next_documents(self.log.size(id) as usize)? {
+                None => match self.read(self.log.size(id) as usize)? {
                     Some(documents) => documents,
                     None => return Ok(None),
                 },

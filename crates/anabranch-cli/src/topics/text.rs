@@ -24,9 +24,16 @@ pub struct Lexicon {
     grows: bool,
     found_before: Option<(Vocabulary, Tokenizer)>,
     pub text: TextProvenance,
+    /// Characters of each text that are shown.
+    beginnings: usize,
 }
 
 impl Lexicon {
+    /// The same, where so many characters of each text are shown.
+    pub(super) fn showing(self, beginnings: usize) -> Self {
+        Self { beginnings, ..self }
+    }
+
     /// What the flags say.
     pub fn of_flags(inputs: &[String], read: &ReadArgs, args: &TopicArgs) -> Result<Self, Failure> {
         let vocabulary = args.vocabulary.as_deref().map(read_vocabulary).transpose()?;
@@ -159,6 +166,7 @@ pub fn bags(inputs: &[String], read: &ReadArgs, lexicon: Lexicon) -> Result<Bags
         tokenizer,
         phrases,
         column: column.clone(),
+        beginnings: lexicon.beginnings,
         on_bad_row,
         interrupted: Some(stop::asked as fn() -> bool),
         max_memory: Some(read.max_memory),

@@ -1,4 +1,4 @@
-//! Watches a run of topics: progress, the figures of the journal, prevalence over time, and checkpoints.
+//! Watches a run of topics: progress, the figures of the journal, and checkpoints.
 
 use std::path::Path;
 
@@ -15,24 +15,10 @@ use crate::failure::Failure;
 use crate::fit::{Checkpoints, Progress};
 use crate::stop;
 
-/// Moments that are kept for the picture of prevalence.
-const MOST_MOMENTS: usize = 64;
-
-/// How many words each topic had when so many documents had been absorbed.
-#[derive(Clone, Debug)]
-pub struct Moment {
-    pub documents: u64,
-    pub words: Vec<(u64, f64)>,
-}
-
 /// The observer of a run.
 pub struct Watch {
     pub progress: Progress,
     pub provenance: TopicProvenance,
-    pub moments: Vec<Moment>,
-    /// Every how many minibatches a moment is kept.
-    stride: u64,
-    seen: u64,
     /// The words that are known by now.
     pub words: Words,
     pub checkpoints: Option<Checkpoints>,
@@ -55,32 +41,12 @@ impl Watch {
         Self {
             progress,
             provenance,
-            moments: Vec::new(),
-            stride: 1,
-            seen: 0,
             words,
             checkpoints,
             log,
             stopped: false,
             documents_before: 0,
             counting: true,
-        }
-    }
-
-    fn remember(&mut self, central: &Central<Topic, Hierarchical, Documents>) {
-        if !self.seen.is_multiple_of(self.stride) {
-            return;
-        }
-        let snapshot = central.snapshot();
-        let words = snapshot.components().iter().map(|c| (c.id().0, c.evidence().stats[0])).collect();
-        self.moments.push(Moment { documents: self.provenance.documents, words });
-        if self.moments.len() > MOST_MOMENTS {
-            let mut keep = false;
-            self.moments.retain(|_| {
-                keep = !keep;
-                keep
-            });
-            self.stride *= 2;
         }
     }
 
@@ -115,6 +81,15 @@ impl Watch {
         }
     }
 
+    /// Saves the state of the stream at its end, which other documents go on from.
+    pub fn save_stream(&mut self, central: &Central<Topic, Hierarchical, Documents>) -> Result<(), Failure> {
+        let (fold, memory) = central.state();
+        let reading = self.log.reading(fold.absorbed());
+        let model = self.model(fold)?;
+        let save = |path: &Path| model.save_checkpoint(path, &memory, &reading);
+        self.checkpoints.as_ref().map_or(Ok(()), |checkpoints| checkpoints.save_stream(save))
+    }
+
     fn save(&mut self, central: &Central<Topic, Hierarchical, Documents>) {
         if !self.checkpoints.as_ref().is_some_and(Checkpoints::due) {
             return;
@@ -131,16 +106,12 @@ impl Watch {
 
 impl Observer<Topic, Hierarchical, Documents> for Watch {
     fn observe(&mut self, event: &Event, central: &Central<Topic, Hierarchical, Documents>) -> Flow {
-        self.seen += 1;
         if event.absorbed.counted && self.counting {
             self.provenance.documents += event.rows;
         }
         self.provenance.matchings += event.absorbed.matchings;
         self.provenance.conflicts += event.absorbed.conflicts;
         self.progress.update(self.provenance.documents, event.components);
-        if self.counting {
-            self.remember(central);
-        }
         self.save(central);
         self.stopped |= stop::asked();
         if self.stopped { Flow::Stop } else { Flow::Continue }

@@ -75,6 +75,17 @@ fn the_features_of_the_demo_are_found_stored_and_drawn() {
     assert!(page.contains("<svg") && page.contains("Pictures made of four blocks"));
     assert!(sandbox.text("report/features.svg").matches("<text").count() >= 4);
     assert!(sandbox.path("report/features.png").exists());
+    // What explains most comes first, and rows stand above what their features make of them.
+    let table = &page[page.find("<tbody>").unwrap()..];
+    let explained: Vec<f64> = table
+        .split("<tr><td>")
+        .skip(1)
+        .map(|row| row.split(['>', ' ']).nth(2).unwrap().parse().unwrap())
+        .collect();
+    assert!(explained.len() >= 4 && explained.windows(2).all(|pair| pair[0] >= pair[1]), "{explained:?}");
+    assert!((explained.iter().sum::<f64>() - 100.0).abs() < 1.0, "{explained:?}");
+    let rows = sandbox.text("report/rows.svg");
+    assert_eq!(rows.matches("<text").count(), 16);
 }
 
 #[test]
@@ -123,6 +134,59 @@ fn a_feature_run_goes_on_from_its_checkpoint() {
     let again = sandbox.fit(&[&flags[..], &state].concat());
     assert_eq!(whole["observations"], 600);
     assert_eq!((&whole["components"], &again["observations"]), (&again["components"], &Value::from(600)));
+}
+
+/// Rows that have each of these features or not.
+fn sums(features: &[[f64; 4]], rows: usize, seed: u64) -> String {
+    let rng = &mut Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut text = "a,b,c,d\n".to_owned();
+    for _ in 0..rows {
+        let mut cells = [(); 4].map(|()| rng.random_range(-0.5..0.5));
+        for feature in features {
+            let has = f64::from(rng.random_range(0..2_u8));
+            cells.iter_mut().zip(feature).for_each(|(cell, part)| *cell += has * part);
+        }
+        text += &(cells.map(|cell| cell.to_string()).join(",") + "\n");
+    }
+    text
+}
+
+#[test]
+fn features_go_on_with_other_rows() {
+    let features = [[6.0, 6.0, 0.0, 0.0], [0.0, 0.0, -6.0, 0.0], [0.0, 0.0, 0.0, 6.0]];
+    let sandbox = Sandbox::with("today.csv", sums(&features[..2], 500, 1));
+    sandbox.write("tomorrow.csv", sums(&features, 500, 2));
+    let size = ["--bootstrap", "200", "--batch-size", "100"];
+    let first =
+        [&["today.csv", "--model", "bp", "--out", "model", "--checkpoint", "state"][..], &size].concat();
+    let first = sandbox.fit(&first);
+    assert_eq!((&first["components"], &first["observations"]), (&Value::from(2), &Value::from(500)));
+    // From the file, and from the state of the stream with the rows that it remembers.
+    for (from, image) in [("model", &["--report", "r", "--image", "2x2"][..]), ("state", &[])] {
+        let second = sandbox.fit(&[&["tomorrow.csv", "--from", from, "--out", "both"], image].concat());
+        assert_eq!((&second["components"], &second["observations"]), (&Value::from(3), &Value::from(1000)));
+        assert_eq!(second["minibatches"], 1 + 3 + 5);
+        let shown = inspected(&sandbox, "both");
+        let counts = shown["components"].as_array().unwrap().iter().map(|f| f["count"].as_f64().unwrap());
+        let mut counts: Vec<f64> = counts.collect();
+        counts.sort_by(f64::total_cmp);
+        // Half of tomorrow's rows have the third, half of all rows the others.
+        assert!((200.0..300.0).contains(&counts[0]) && counts[1] > 430.0, "{counts:?}");
+        for known in ["today.csv", "tomorrow.csv"] {
+            let again = sandbox.run(&["fit", known, "--from", "both", "-q"]);
+            assert!(again.message().contains("which the model has learned from"), "{}", again.message());
+        }
+    }
+    // A run that was cut short goes on from where it went on from.
+    let on = ["tomorrow.csv", "--from", "model", "--checkpoint", "state2", "--resume"];
+    let (whole, resumed) = (sandbox.fit(&on), sandbox.fit(&on));
+    assert_eq!((&whole["mass"], &resumed["mass"]), (&Value::from(1000.0), &Value::from(1000.0)));
+    let other = sandbox.run(&["fit", "tomorrow.csv", "--from", "both", "--checkpoint", "state2", "--resume"]);
+    assert!(other.message().contains("went on from another model"), "{}", other.message());
+    for flags in [["--noise", "1"], ["--alpha", "2"], ["--batch-size", "9"], ["--passes", "2"]] {
+        let run = sandbox.run(&[&["fit", "tomorrow.csv", "--from", "model"], &flags[..]].concat());
+        assert_eq!(run.message(), format!("{} does not go with --from", flags[0]));
+    }
 }
 
 #[test]

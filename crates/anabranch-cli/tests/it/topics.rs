@@ -57,7 +57,11 @@ fn topics_are_found_stored_shown_and_predicted() {
         assert!(number(component, "coherence") > 0.0, "{component}");
     }
     let page = sandbox.text("r/report.html");
-    assert!(page.contains("What the topics are about") && page.contains("coach"));
+    assert!(page.contains("What the documents are about") && page.contains("coach"));
+    // A card for each topic, with its line and documents that are typical of it.
+    assert_eq!(page.matches("<article").count(), components.len());
+    assert_eq!(page.matches("% of the words over the stream</span>").count(), components.len());
+    assert_eq!(page.matches("<li><small>document ").count(), 3 * components.len());
     assert!(sandbox.path("r/words.svg").exists() && sandbox.path("r/prevalence.png").exists());
     let lines = sandbox.run(&["predict", "m", "test.jsonl", "--proba", "--json"]);
     for line in lines.ok().lines() {
@@ -289,7 +293,7 @@ fn a_model_of_topics_goes_on_with_other_documents() {
         sandbox.run(&[&["fit", input, "--from", from, "--json", "--quiet"], more].concat())
     };
     // The third subject comes with words of its own; every document and every word counts once, whatever is remembered.
-    for from in ["m", "s/checkpoint.anabranch"] {
+    for from in ["m", "s/checkpoint.anabranch", "s"] {
         let second = go_on("tuesday.txt", from, &["--out", "m2"]).json();
         assert_eq!((whole(&first, "dimensions"), whole(&second, "dimensions")), (13, 19), "{second}");
         assert_eq!((whole(&first, "observations"), whole(&second, "observations")), (160, 240));
@@ -371,5 +375,17 @@ fn topics_are_shown_by_their_subjects() {
     let text = sandbox.run(&["inspect", "m"]);
     assert!(text.ok().contains("4 subjects, by the words that tell most of them"));
     let page = sandbox.text("r/report.html");
-    assert!(page.contains("What the subjects are about") && page.matches("<details>").count() >= 4);
+    assert!(page.contains("Subjects are topics that have words in common"));
+    // Each subject has its topics, and documents that begin with its words.
+    let cards: Vec<&str> = page.split("<article").skip(1).collect();
+    assert_eq!(cards.len(), 4);
+    for card in cards {
+        let own = &card[card.find("<h3>subject").unwrap()..][4..12];
+        let documents: Vec<&str> = card.split("<li>").skip(1).collect();
+        assert!(
+            documents.len() == 3 && documents.iter().all(|text| text.contains(own)),
+            "{own} {documents:?}"
+        );
+        assert_eq!(card.matches("<tr><td>").count(), 3);
+    }
 }

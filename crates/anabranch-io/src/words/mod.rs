@@ -78,6 +78,8 @@ pub struct BagOptions {
     pub phrases: bool,
     /// The column, or field, that holds the documents.
     pub column: Option<String>,
+    /// Characters of each text that [`Bags::beginnings`] shows.
+    pub beginnings: usize,
     /// What to do with lines that are no documents.
     pub on_bad_row: OnBadRow,
     /// Asked while a pipe or standard input is quiet: true ends it there; a record that is not complete is left out.
@@ -131,6 +133,7 @@ pub struct Bags {
     /// Words on their way into a vocabulary that grows.
     candidates: Option<Candidates>,
     words: Words,
+    beginnings: Vec<String>,
 }
 
 /// The words that are known by now, for whoever looks on while documents are read.
@@ -177,6 +180,7 @@ impl Bags {
             unknown: 0.0,
             candidates,
             words: Words::default(),
+            beginnings: Vec::new(),
         };
         bags.open_next()?;
         bags.show_words();
@@ -213,6 +217,11 @@ impl Bags {
     /// Words that were not in the vocabulary.
     pub fn unknown_words(&self) -> f64 {
         self.unknown
+    }
+
+    /// How the last documents begin that were read, where that was asked for: empty for those that were no text.
+    pub fn beginnings(&self) -> &[String] {
+        &self.beginnings
     }
 
     /// What is read of which input.
@@ -283,6 +292,9 @@ impl Bags {
         if raw.is_empty() {
             self.check_ends()?;
             return Ok(None);
+        }
+        if self.options.beginnings > 0 {
+            self.beginnings = raw.iter().map(|(_, _, raw)| beginning(raw, self.options.beginnings)).collect();
         }
         self.tokenize(&mut raw);
         let n_words = self.options.vocabulary.as_ref().map(Vocabulary::len);
@@ -506,6 +518,24 @@ fn look_up(raw: Raw, vocabulary: &Vocabulary, tokenizer: &Tokenizer) -> (Entries
         same
     });
     (entries, unknown)
+}
+
+/// The first characters of a text, on one line.
+fn beginning(raw: &Raw, characters: usize) -> String {
+    let Raw::Text(text) = raw else { return String::new() };
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+        if let Some((end, _)) = line.char_indices().nth(characters) {
+            line.truncate(end);
+            line.push('…');
+            break;
+        }
+    }
+    line
 }
 
 /// Archives announce themselves; text in braces is JSON; names tell the rest.

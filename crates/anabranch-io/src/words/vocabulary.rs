@@ -63,7 +63,8 @@ impl WordChoice {
 /// assert_eq!(vocabulary.words(), ["sun", "hail"]);
 /// # Ok::<(), anabranch_io::words::VocabularyError>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Candidates {
     documents: BTreeMap<String, u64>,
     refused: u64,
