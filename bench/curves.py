@@ -2,6 +2,8 @@
 
     python bench/curves.py target/bench-stream/stream.csv docs/performance/stream.svg
     python bench/curves.py target/bench-threads/threads.csv docs/performance/threads.svg
+
+A third word stores the curve of a stream in fifths as bench/results/WORD.json, a fourth the command that it says it is from.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import csv
 import sys
 from pathlib import Path
 
+import record
 from pictures import GREY, OURS, RIVAL, plt, save
 
 
@@ -44,13 +47,28 @@ def threads(data: dict[str, list[float]]) -> plt.Figure:
     return figure
 
 
-def main(source: str, target: str) -> None:
+def fifths(data: dict[str, list[float]]) -> tuple[list[list[float]], str]:
+    """Processor time for a million rows and the most memory held in each fifth of a stream, and a table of them."""
+    n = len(data["rows"])
+    rows, lines = [], ["| rows, million | CPU seconds for a million | most memory held, MB |", "|---|--:|--:|"]
+    for fifth in range(5):
+        part = slice(fifth * n // 5, (fifth + 1) * n // 5)
+        end, cpu, held = data["rows"][part][-1] / 1e6, data["cpu_seconds"][part], max(data["rss_bytes"][part]) / 1e6
+        rows.append([end, sum(cpu) / len(cpu), held])
+        lines.append(f"| up to {end:.0f} | {rows[-1][1]:.2f} | {held:.1f} |")
+    return rows, "\n".join(lines)
+
+
+def main(source: str, target: str, name: str | None = None, command: str = "scripts/bench-stream") -> None:
     data = read(Path(source))
     figure = threads(data) if "threads" in data else stream(data)
     for axes in figure.axes:
         axes.grid(alpha=0.3)
     figure.tight_layout()
     save(figure, Path(target))
+    if name:
+        rows, table = fifths(data)
+        record.write(name, command, rows, {"table": table}, notes="shared with other work")
 
 
 if __name__ == "__main__":
