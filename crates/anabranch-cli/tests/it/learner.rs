@@ -1,6 +1,11 @@
 //! The library and the command learn the same model from the same rows.
 
+use anabranch::engine::Config;
+use anabranch::family::{AnyFamily, Gaussian};
+use anabranch::learner::MINIBATCH_ROWS;
+use anabranch::learner::course::Course;
 use anabranch::prelude::*;
+use anabranch::process::{AnyProcess, Bound, Parameter};
 use anabranch_io::model;
 use rand::SeedableRng;
 use rand_distr::{Distribution, StandardNormal};
@@ -64,6 +69,36 @@ fn the_learner_in_any_pieces_gives_the_model_of_the_command() {
             assert_eq!(one_has, other_has);
             assert_eq!(format!("{:?}", one.family()), format!("{:?}", other.family()));
         }
+    }
+}
+
+#[test]
+fn further_passes_with_or_without_a_first_minibatch_alone_are_those_of_the_command() {
+    let n = 3100;
+    let values = rows(n);
+    let csv: String = values.chunks(2).map(|row| format!("{},{}\n", row[0], row[1])).collect();
+    let sandbox = Sandbox::with("rows.csv", csv);
+    for first in [0, 1000] {
+        let flags = ["fit", "rows.csv", "--header", "no", "--out", "m.anabranch", "--seed", "3", "--quiet"];
+        let run = sandbox.run(&[&flags[..], &["--bootstrap", &first.to_string(), "--passes", "2"]].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        let fitted = model::Model::load(&sandbox.path("m.anabranch")).unwrap();
+
+        let family = |rows: &Batch| Ok(AnyFamily::from(Gaussian::from_rows(rows)?));
+        let process = AnyProcess::new(Parameter::Given(5.0), None, Bound::Paper).unwrap();
+        let config = Config { seed: 3, threads: 1, bootstrap_rows: first, ..Config::default() };
+        let mut course = Course::new(family, process, config, MINIBATCH_ROWS);
+        let whole = Batch::new(2, values.clone()).unwrap();
+        course.learn(&whole, &mut ()).unwrap();
+        course.again(&mut ()).unwrap();
+        course.learn(&whole, &mut ()).unwrap();
+        let learned = course.ended().unwrap().expect("there are rows").snapshot();
+        let evidence = |posterior: &anabranch::posterior::Posterior<AnyFamily, AnyProcess>| {
+            let of_each = posterior.components().iter().map(|c| (c.id(), format!("{:?}", c.evidence())));
+            of_each.collect::<Vec<_>>()
+        };
+        assert!(learned.components().len() >= 3 && learned.pass() == 1, "too little happens");
+        assert_eq!(evidence(fitted.fold.posterior()), evidence(&learned), "--bootstrap {first}");
     }
 }
 
