@@ -386,7 +386,8 @@ impl Host<LinearGaussian, Beta, FeatureSettings> for Hosted<'_> {
             let reading = self.watched.log.reading(fold.absorbed());
             let provenance = self.read_so_far().known_to(self.watched.provenance.clone());
             let model = finalised(FeatureModel { fold, provenance });
-            self.stream_saved = checkpoints.save_stream(|path| model.save_checkpoint(path, &memory, &reading));
+            self.stream_saved =
+                checkpoints.save_stream(|path| model.save_checkpoint(path, &memory, &reading));
         }
     }
 

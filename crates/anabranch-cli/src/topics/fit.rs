@@ -258,7 +258,8 @@ pub(super) fn run<O: Origin>(
     observer.documents_before = before.documents;
     let Setup { reopen, words, read, passes, .. } = setup;
     let (kept, stream_saved) = (Vec::new(), Ok(()));
-    let mut hosted = Hosted { stream, observer, reopen, words, read, passes, size, before, kept, stream_saved };
+    let mut hosted =
+        Hosted { stream, observer, reopen, words, read, passes, size, before, kept, stream_saved };
     let run = Run::new(central, config);
     let ran = run.carry_out(&mut hosted);
     let Hosted { mut observer, kept, stream_saved, .. } = hosted;

@@ -35,14 +35,14 @@ const LEAST_SEEDS: usize = 6;
 const FEW_SEEDS: [usize; 3] = [1, 6, 30];
 /// Clusters that are few.
 const FEW_CLUSTERS: usize = 8;
-/// Rows of the second stage for each cluster that the first one found …
-const ROWS_PER_CLUSTER: usize = 300;
+/// Rows of the second stage for each cluster that the first one found, which sees about half of many that overlap …
+const ROWS_PER_CLUSTER: usize = 600;
 /// … but at least this many, and at most what there is.
 const LEAST_ROWS: usize = 5000;
 /// Features that the second stage may hold in memory.
 const MOST_FEATURES: usize = 25_000_000;
 /// Seeds of the second stage for each cluster that the first one found …
-const SEEDS_PER_CLUSTER: usize = 4;
+const SEEDS_PER_CLUSTER: usize = 6;
 /// … but at most one for this many rows.
 const LEAST_ROWS_PER_SEED: usize = 50;
 /// Merges of a round must still be right with this many times the data: 1 loses small clusters beside large ones, 2 keeps
