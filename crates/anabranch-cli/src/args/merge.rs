@@ -7,7 +7,7 @@ use clap::Args;
 /// `anabranch merge`
 #[derive(Args, Debug)]
 pub struct MergeArgs {
-    /// Models written by `fit --out` with the same flags, each from rows of its own
+    /// Models of `fit --out` with the same flags, or folders of `fit --checkpoint`, each from rows of its own
     #[arg(required = true, num_args = 2.., value_name = "MODEL")]
     pub models: Vec<PathBuf>,
     /// Write the model of all rows to this file

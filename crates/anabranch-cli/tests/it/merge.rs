@@ -59,6 +59,111 @@ fn eight_parts_merged_are_nearly_one_run() {
     }
 }
 
+/// How many rows of each were learned from again.
+fn again(result: &serde_json::Value) -> Vec<u64> {
+    result["models"].as_array().unwrap().iter().map(|part| whole(part, "again")).collect()
+}
+
+#[test]
+fn all_rows_that_folders_keep_are_learned_from_again() {
+    let sandbox = eight(&[]);
+    for (ix, words) in [&[][..], &["--bootstrap", "200", "--batch-size", "50"]].iter().enumerate() {
+        let folders: Vec<String> = (0..8).map(|part| format!("folder-{ix}-{part}")).collect();
+        for (part, folder) in folders.iter().enumerate() {
+            sandbox.fit(&[&[&format!("{part}.csv"), "--checkpoint", folder], *words].concat());
+        }
+        let mut models: Vec<&str> = folders.iter().map(String::as_str).collect();
+        let result = merged(&sandbox, &models);
+        assert_eq!((whole(&result, "observations"), whole(&result, "components")), (4800, 3), "{result}");
+        assert_eq!(again(&result), [600; 8], "{words:?}");
+        sandbox.fit(&[&["all.csv", "--out", "one"], *words].concat());
+        let (apart, together) = (density(&sandbox, "merged"), density(&sandbox, "one"));
+        assert!((apart - together).abs() < LOSS, "{words:?}: {apart} {together}");
+        // It goes on, and knows all that it has learned from.
+        let more = sandbox.run(&["fit", "5.csv", "--from", "merged", "-q"]);
+        assert!(more.message().contains("which the model has learned from"), "{}", more.message());
+        // Beside a model whose rows are gone: its ids stay.
+        models[2] = "2";
+        let result = merged(&sandbox, &models);
+        assert_eq!((whole(&result, "observations"), whole(&result, "components")), (4800, 3), "{result}");
+        assert_eq!(again(&result), [600, 600, 0, 600, 600, 600, 600, 600]);
+        let means = |model: &str| -> Vec<(u64, Vec<f64>)> {
+            let inspected = sandbox.run(&["inspect", model, "--json"]).silent_json();
+            let mean = |c: &serde_json::Value| {
+                let mean = c["mean"].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();
+                (whole(c, "id"), mean)
+            };
+            let mut means: Vec<_> = inspected["components"].as_array().unwrap().iter().map(mean).collect();
+            means.sort_by_key(|(id, _)| *id);
+            means
+        };
+        for ((id, then), (same, now)) in means("2").iter().zip(&means("merged")) {
+            assert_eq!(id, same);
+            assert!(then.iter().zip(now).all(|(then, now)| (then - now).abs() < 0.5), "{then:?} {now:?}");
+        }
+    }
+}
+
+/// More rows than a sample holds, rows that fade, rows that were drawn from a model, values on a grid that were moved.
+#[test]
+fn folders_that_do_not_keep_all_rows_count_as_the_model_of_their_run() {
+    let sandbox = Sandbox::with("test.csv", three_clusters(200, 4).csv());
+    sandbox.write("begun.csv", three_clusters(100, 9).csv());
+    sandbox.fit(&["begun.csv", "--out", "begun"]);
+    let rounded = |mut table: Table| {
+        table.rows.iter_mut().flatten().for_each(|value| *value = value.round());
+        table
+    };
+    let few = |seed| three_clusters(300, seed);
+    let cases: [(&str, [Table; 2], &[&str]); 4] = [
+        ("long", [5, 6].map(|seed| three_clusters(3500, seed)), &["--bootstrap", "3000"]),
+        ("fading", [5, 6].map(few), &["--half-life", "5000"]),
+        ("rounded", [5, 6].map(few).map(rounded), &[]),
+        ("drawn", [5, 6].map(few), &["--from", "begun"]),
+    ];
+    for (case, tables, words) in cases {
+        let name = |ix: usize, what: &str| format!("{case}-{what}-{ix}");
+        for (ix, table) in tables.iter().enumerate() {
+            let (rows, folder, model) = (format!("{case}-{ix}.csv"), name(ix, "folder"), name(ix, "model"));
+            sandbox.write(&rows, table.csv());
+            sandbox.fit(&[&[&*rows, "--checkpoint", &folder, "--out", &model], words].concat());
+        }
+        let merged = |what: &str| {
+            let (one, other) = (name(0, what), name(1, what));
+            // Both of those that went on know the rows of the model that they went on from.
+            let words = ["merge", &one, &other, "--out", "merged", "--assume-apart", "--json"];
+            let result = sandbox.run(&words).silent_json();
+            (
+                again(&result),
+                whole(&result, "observations"),
+                whole(&result, "components"),
+                density(&sandbox, "merged"),
+            )
+        };
+        let (folders, models) = (merged("folder"), merged("model"));
+        assert_eq!((&folders.0, folders.1, folders.2), (&vec![0, 0], models.1, models.2), "{case}");
+        assert!((folders.3 - models.3).abs() < 1e-9, "{case}: {folders:?} {models:?}");
+    }
+}
+
+#[test]
+fn folders_of_runs_that_were_killed_are_refused() {
+    let sandbox = Sandbox::with("a.csv", three_clusters(100, 1).csv());
+    sandbox.write("b.csv", three_clusters(100, 2).csv());
+    for part in ["a", "b"] {
+        sandbox.fit(&[&format!("{part}.csv"), "--checkpoint", part]);
+    }
+    // A run saves that when all has been read.
+    std::fs::remove_file(sandbox.path("b/stream.anabranch")).unwrap();
+    let run = sandbox.run(&["merge", "a", "b", "--out", "both"]);
+    assert_eq!(run.message(), "b holds no run that has read all of its input");
+    assert!(!sandbox.path("both").exists());
+    sandbox.fit(&["b.csv", "--checkpoint", "whole"]);
+    let said = sandbox.run(&["merge", "a", "whole", "--out", "both"]);
+    let line = "whole: 300 rows, 3 components, learned from again: its ids end\n";
+    assert!(said.ok().contains(line), "{}", said.ok());
+}
+
 #[test]
 fn clusters_that_only_one_has_are_kept() {
     let sandbox = Sandbox::with("here.csv", clusters_at([0.0, 0.0], 200, 1).csv());

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::BatchId;
+use super::{BatchId, BatchSet};
 use crate::batch::{Batch, Minibatch};
 use crate::family::Family;
 use crate::infer::Between;
@@ -181,6 +181,21 @@ impl<B: Minibatch> Memory<B> {
         })
     }
 
+    /// All rows of a stream of this weight, where the sample holds every one of them, each counts once, and none was drawn from
+    /// a model. `most` says how many rows a minibatch has at most.
+    pub fn all_rows(&self, mass: f64, absorbed: &BatchSet, most: impl Fn(BatchId) -> usize) -> Option<B> {
+        let rows = &self.sample.rows;
+        let each_once = self.sample_weights().is_none() && self.halvings() == (0.0, 0.0);
+        if !each_once || (rows.len() as f64 - mass).abs() >= 0.5 {
+            return None;
+        }
+        // A row has the key of its place, unless it was drawn.
+        let ids = absorbed.runs().iter().flat_map(|(first, last)| (*first..=*last).map(BatchId));
+        let places = ids.flat_map(|id| (0..most(id)).filter_map(move |row| key(id, row, 1.0, 1.0)));
+        let places: BTreeSet<u64> = places.filter(|place| rows.contains_key(place)).collect();
+        if places.len() == rows.len() { self.sampled_rows() } else { None }
+    }
+
     /// Which rows of the sample are not among the first rows, while these are kept.
     pub(crate) fn later_rows(&self) -> Option<Vec<bool>> {
         let first = self.first.as_ref()?;
@@ -348,6 +363,34 @@ mod tests {
     use crate::identify::ComponentId;
     use crate::posterior::Evidence;
     use crate::process::{Bound, Dirichlet, LabelStatistics};
+
+    #[test]
+    fn a_sample_is_all_rows_only_where_each_of_them_was_seen() {
+        let rows = |first: usize, n: usize| {
+            Batch::new(1, (first..first + n).map(|value| value as f64).collect()).unwrap()
+        };
+        let mut memory = Memory::<Batch>::default();
+        let mut absorbed = BatchSet::default();
+        for (id, batch) in [(0, rows(0, 30)), (1, rows(30, 10)), (2, rows(40, 4))] {
+            memory.offer(BatchId(id), &batch);
+            absorbed.insert(BatchId(id));
+        }
+        let most = |id: BatchId| if id == FIRST { 30 } else { 10 };
+        let mut all: Vec<f64> = memory.all_rows(44.0, &absorbed, most).unwrap().values().to_vec();
+        all.sort_by(f64::total_cmp);
+        assert_eq!(all, rows(0, 44).values());
+        assert!(memory.all_rows(45.0, &absorbed, most).is_none(), "one is gone");
+        let other = Memory::<Batch>::restore(vec![(17, vec![0.5])], None);
+        assert!(other.all_rows(1.0, &absorbed, most).is_none(), "nobody saw it");
+        let weighing = |weight: f64| rows(0, 1).counting(vec![weight]);
+        let mut weighted = Memory::<Batch>::default();
+        weighted.offer(FIRST, &weighing(2.0));
+        assert!(weighted.all_rows(1.0, &absorbed, most).is_none(), "it does not count once");
+        // Read and not yet absorbed.
+        memory.offer(BatchId(3), &rows(44, 2));
+        assert!(memory.all_rows(44.0, &absorbed, most).is_none());
+        assert!(memory.all_rows(46.0, &absorbed, most).is_none());
+    }
 
     #[test]
     fn drawn_rows_scatter_like_those_that_were_learned() {
