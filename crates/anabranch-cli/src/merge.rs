@@ -173,8 +173,7 @@ fn merge_found(found: Vec<Found>, assume_apart: bool, threads: Option<usize>) ->
         between: None,
         ..first.provenance.clone()
     };
-    let nothing =
-        Fold::new(first.fold.posterior().family().clone(), first.fold.posterior().process().clone());
+    let nothing = Fold::new(first.fold.posterior().family().clone(), *first.fold.posterior().process());
     let (mut whole, mut kept): (Option<(String, Model, Memory)>, Option<Batch>) = (None, None);
     let (mut joined, mut again) = (Vec::new(), Vec::new());
     for (ix, ((name, model), rows)) in found.into_iter().enumerate() {
