@@ -83,6 +83,9 @@ impl Watch {
 
     /// Saves the state of the stream at its end, which other documents go on from.
     pub fn save_stream(&mut self, central: &Central<Topic, Hierarchical, Documents>) -> Result<(), Failure> {
+        if self.checkpoints.is_none() {
+            return Ok(());
+        }
         let (fold, memory) = central.state();
         let reading = self.log.reading(fold.absorbed());
         let model = self.model(fold)?;
