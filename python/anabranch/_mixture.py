@@ -15,7 +15,8 @@ class DPMixture(StreamingMixture):
     family : str, default="gaussian"
         What a component is: ``gaussian`` (full covariance), ``diagonal``, ``spherical``, ``bernoulli``,
         ``categorical`` (codes 0, 1, 2, ...), ``poisson``, ``multinomial``, or several joined by ``+`` with their columns,
-        such as ``"gaussian:height,weight+poisson:visits"``. Columns without names are numbered from 1.
+        such as ``"gaussian:height,weight+poisson:visits"``; one part may leave its columns out and takes all others
+        (``"gaussian+poisson:visits"``). Columns without names are numbered from 1.
     prior_mean, prior_scale : float or array, optional
         Expected mean of a component, and diagonal of its scatter matrix, in the units of the data.
     prior_kappa, prior_dof : float, optional

@@ -471,7 +471,7 @@ impl ReadError {
             Self::Damaged { .. } => "check that the file is complete, or name its format with --format",
             Self::TooLong { .. } => "look for a quote that is never closed, or name the format with --format",
             Self::ColumnType { .. } => {
-                "drop the column with --columns -NAME, or read its strings as categories with --family categorical:NAME"
+                "drop the column with --columns -NAME, or read its strings as categories with --family gaussian+categorical:NAME"
             }
             Self::NoSuchColumn { .. } => "use a name from the list or a position counted from 1",
             Self::OtherColumns { .. } => "give rows with the columns of the model, in any order",
@@ -519,7 +519,7 @@ fn bad_row_hint(problem: &BadCell) -> String {
             let name = column.as_typed();
             return format!(
                 "leave the column out with --columns -{name}, read its strings as categories with --family \
-                 categorical:{name}, or skip such rows with --on-bad-row skip"
+                 gaussian+categorical:{name}, or skip such rows with --on-bad-row skip"
             );
         }
         BadCell::Missing { .. } => {

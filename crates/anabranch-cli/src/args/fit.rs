@@ -63,7 +63,7 @@ pub struct FitArgs {
     #[command(flatten)]
     pub read: ReadArgs,
     /// What a component is: gaussian, diagonal, spherical, bernoulli, categorical, poisson, multinomial, or several joined
-    /// by `+` with their columns, such as gaussian:height,weight+categorical:colour
+    /// by `+` with their columns, such as gaussian:height,weight+categorical:colour or gaussian+categorical:colour
     #[arg(long, value_name = "FAMILY", default_value = "gaussian")]
     pub family: String,
     /// Learn whether values are missing too, as a column of zeros and ones for each of these columns (all unless told): components

@@ -55,7 +55,7 @@ impl Kind {
     }
 }
 
-/// One part of `--family`: a kind, and its columns (none: all of them).
+/// One part of `--family`: a kind, and its columns (none: all that no other part names).
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Part {
     kind: Kind,
@@ -71,14 +71,24 @@ pub struct FamilySpec {
 }
 
 impl FamilySpec {
-    /// Reads `gaussian` or `gaussian:a,b+categorical:c`.
+    /// Reads `gaussian`, `gaussian:a,b+categorical:c`, or `gaussian+categorical:c`, where one part takes what the others leave.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         let parts: Vec<Part> = text.split('+').map(parse_part).collect::<Result<_, _>>()?;
-        if parts.len() > 1 && parts.iter().any(|part| part.columns.is_empty()) {
-            return Err(Failure::input(format!("--family {text}: every part of several needs its columns"))
-                .with_hint("for example --family gaussian:height,weight+categorical:colour"));
+        let rest: Vec<&Part> = parts.iter().filter(|part| part.columns.is_empty()).collect();
+        let refused = |why: &str| {
+            let example = "for example --family gaussian+categorical:colour, or gaussian:height,weight+categorical:colour";
+            Err(Failure::input(format!("--family {text}: {why}")).with_hint(example))
+        };
+        match rest.as_slice() {
+            [_, _, ..] => {
+                refused("one part alone may leave its columns out, and takes all that the others do not name")
+            }
+            // Which cells are strings must be known before the first row is read.
+            [part] if parts.len() > 1 && part.kind == Kind::Categorical => {
+                refused("categorical columns are named, so that their strings can be read")
+            }
+            _ => Ok(Self { parts, informative: None }),
         }
-        Ok(Self { parts, informative: None })
     }
 
     /// The same with whether values of these columns, or of [`ALL_COLUMNS`], are missing.
@@ -122,10 +132,27 @@ impl FamilySpec {
             .collect()
     }
 
-    /// The columns that the parts name, in order; `None` when one family takes them all.
+    /// The columns that the parts name, in order; `None` when a part takes all the others.
     pub fn columns(&self) -> Option<Vec<String>> {
-        let named: Vec<String> = self.parts.iter().flat_map(|part| part.columns.clone()).collect();
-        (!named.is_empty()).then_some(named)
+        let all_named = self.parts.iter().all(|part| !part.columns.is_empty());
+        all_named.then(|| self.parts.iter().flat_map(|part| part.columns.clone()).collect())
+    }
+
+    /// The places of a part's columns.
+    fn places(&self, part: &Part, schema: &Schema) -> Result<Vec<usize>, Failure> {
+        let of = |part: &Part| -> Result<Vec<usize>, Failure> {
+            part.columns.iter().map(|name| position(schema, name)).collect()
+        };
+        if !part.columns.is_empty() {
+            return of(part);
+        }
+        let named = self.parts.iter().map(of).collect::<Result<Vec<_>, _>>()?.concat();
+        let rest: Vec<usize> = (0..schema.dimensions()).filter(|column| !named.contains(column)).collect();
+        match rest.is_empty() {
+            true => Err(Failure::input(format!("--family: no column is left for {}", part.kind.name()))
+                .with_hint("the other parts name every column: leave that part out")),
+            false => Ok(rest),
+        }
     }
 
     /// Refuses prior flags that do not go together or not with these parts.
@@ -168,7 +195,7 @@ impl FamilySpec {
         let family = match self.parts.as_slice() {
             [part] if prior.choice() == PriorChoice::Given => with_prior(part.kind, first, prior),
             [part] => from_rows(part.kind, first),
-            parts => product(parts, schema, |kind, columns| {
+            _ => self.product(schema, |kind, columns| {
                 let values = first.rows().flat_map(|row| columns.iter().map(|column| row[*column])).collect();
                 from_rows(kind, &Batch::with_missing(columns.len(), values).map_err(Failure::input)?)
             }),
@@ -187,11 +214,8 @@ impl FamilySpec {
     pub fn check_size(&self, schema: &Schema, max_memory: u64) -> Result<(), Failure> {
         const COPIES: u64 = 8;
         let full = self.parts.iter().filter(|part| part.kind == Kind::Gaussian);
-        let columns = |part: &Part| match part.columns.len() {
-            0 => schema.dimensions() as u64,
-            named => named as u64,
-        };
-        let Some(columns) = full.map(columns).max() else { return Ok(()) };
+        let places = full.map(|part| self.places(part, schema)).collect::<Result<Vec<_>, _>>()?;
+        let Some(columns) = places.iter().map(|columns| columns.len() as u64).max() else { return Ok(()) };
         let bytes = 8 * (1 + columns + columns * (columns + 1) / 2);
         match bytes.saturating_mul(COPIES) > max_memory {
             false => Ok(()),
@@ -209,7 +233,7 @@ impl FamilySpec {
     pub fn domain(&self, schema: &Schema) -> Result<AnyFamily, Failure> {
         let family = match self.parts.as_slice() {
             [part] => neutral(part.kind, schema.dimensions()),
-            parts => product(parts, schema, |kind, columns| neutral(kind, columns.len())),
+            _ => self.product(schema, |kind, columns| neutral(kind, columns.len())),
         }?;
         match self.informative(schema)? {
             None => Ok(family),
@@ -218,6 +242,21 @@ impl FamilySpec {
                 Ok(family.with_absence(columns, &row.map_err(Failure::input)?)?)
             }
         }
+    }
+
+    /// One family for each part, on its columns.
+    fn product(
+        &self,
+        schema: &Schema,
+        family_of: impl Fn(Kind, &[usize]) -> Result<AnyFamily, Failure>,
+    ) -> Result<AnyFamily, Failure> {
+        let mut blocks = Vec::with_capacity(self.parts.len());
+        for part in &self.parts {
+            let columns = self.places(part, schema)?;
+            let family = family_of(part.kind, &columns)?;
+            blocks.push(Block { columns, family });
+        }
+        Ok(AnyFamily::Product(Product::new(blocks)?))
     }
 }
 
@@ -282,21 +321,6 @@ fn from_rows(kind: Kind, rows: &Batch) -> Result<AnyFamily, Failure> {
         Kind::Poisson => AnyFamily::Poisson(Poisson::from_rows(rows)?),
         Kind::Multinomial => AnyFamily::Multinomial(Multinomial::from_rows(rows)?),
     })
-}
-
-fn product(
-    parts: &[Part],
-    schema: &Schema,
-    family_of: impl Fn(Kind, &[usize]) -> Result<AnyFamily, Failure>,
-) -> Result<AnyFamily, Failure> {
-    let mut blocks = Vec::with_capacity(parts.len());
-    for part in parts {
-        let columns: Vec<usize> =
-            part.columns.iter().map(|name| position(schema, name)).collect::<Result<_, _>>()?;
-        let family = family_of(part.kind, &columns)?;
-        blocks.push(Block { columns, family });
-    }
-    Ok(AnyFamily::Product(Product::new(blocks)?))
 }
 
 fn position(schema: &Schema, name: &str) -> Result<usize, Failure> {
@@ -421,7 +445,13 @@ pub fn describe(family: &AnyFamily) -> String {
 
 #[cfg(test)]
 mod tests {
+    use anabranch_io::Column;
+
     use super::*;
+
+    fn schema(names: &[&str]) -> Schema {
+        Schema { columns: names.iter().map(|name| Column::number(*name)).collect(), named: true }
+    }
 
     #[test]
     fn a_product_names_its_columns() {
@@ -438,7 +468,18 @@ mod tests {
     }
 
     #[test]
-    fn parts_without_columns_are_refused() {
-        assert!(FamilySpec::parse("gaussian+poisson:c").is_err());
+    fn one_part_takes_what_the_others_leave() {
+        let spec = FamilySpec::parse("poisson:c+gaussian+bernoulli:a").unwrap();
+        let all = schema(&["a", "b", "c", "d"]);
+        let places: Vec<_> = spec.parts.iter().map(|part| spec.places(part, &all).unwrap()).collect();
+        assert_eq!(places, [vec![2], vec![1, 3], vec![0]]);
+        assert_eq!(spec.columns(), None);
+        assert!(spec.places(&spec.parts[1], &schema(&["a", "c"])).is_err());
+    }
+
+    #[test]
+    fn two_parts_without_columns_and_unnamed_categories_are_refused() {
+        assert!(FamilySpec::parse("gaussian+poisson").is_err());
+        assert!(FamilySpec::parse("gaussian:a+categorical").is_err());
     }
 }

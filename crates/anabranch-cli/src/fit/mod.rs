@@ -265,7 +265,7 @@ pub(crate) fn read_options(args: &ReadArgs, spec: &FamilySpec) -> Result<ReadOpt
     match (spec.columns(), &options.columns) {
         (Some(_), Some(_)) => {
             return Err(Failure::input("--columns and the columns of --family exclude each other")
-                .with_hint("name the columns in --family alone"));
+                .with_hint("name the columns in --family alone, or leave out those of one part: it takes what the others do not name"));
         }
         (Some(columns), None) => options.columns = Some(columns),
         (None, _) => {}

@@ -63,7 +63,7 @@ fn flags_that_exclude_each_other_say_so() {
         ),
         (
             &["--family", "gaussian+poisson"],
-            "--family gaussian+poisson: every part of several needs its columns",
+            "--family gaussian+poisson: one part alone may leave its columns out, and takes all that the others do not name",
         ),
         (
             &["--family", "gaussian:x+poisson:y", "--prior-kappa", "1"],

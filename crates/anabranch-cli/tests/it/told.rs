@@ -16,6 +16,28 @@ fn coloured() -> String {
 }
 
 #[test]
+fn a_part_of_a_family_without_columns_takes_what_is_left() {
+    let with_ids = |(ix, line): (usize, &str)| match ix {
+        0 => format!("id,{line}\n"),
+        ix => format!("{ix},{line}\n"),
+    };
+    let table: String = coloured().lines().enumerate().map(with_ids).collect();
+    let sandbox = Sandbox::with("rows.csv", table);
+    let fit = |flags: &[&str]| {
+        sandbox.fit(&[&["rows.csv", "--out", "model"], flags].concat());
+        sandbox.run(&["inspect", "model", "--json"]).silent_json()["components"].clone()
+    };
+    let named = fit(&["--family", "gaussian:x,y+categorical:colour"]);
+    assert_eq!(fit(&["--family", "gaussian+categorical:colour", "--columns=-id"]), named);
+    let run = sandbox.run(&["fit", "rows.csv", "--family", "gaussian+categorical:colour", "--columns", "x"]);
+    assert!(run.refusal().contains("colour"), "{}", run.stderr);
+    let run = sandbox.run(&["fit", "rows.csv", "--family", "gaussian+categorical:id,x,y,colour"]);
+    assert!(run.refusal().contains("no column is left for gaussian"), "{}", run.stderr);
+    let run = sandbox.run(&["fit", "rows.csv", "--family", "poisson+gaussian"]);
+    assert!(run.refusal().contains("one part alone"), "{}", run.stderr);
+}
+
+#[test]
 fn categories_are_called_by_their_names() {
     let sandbox = Sandbox::with("rows.csv", coloured());
     let family = ["--family", "gaussian:x,y+categorical:colour"];
@@ -205,7 +227,8 @@ fn hints_name_the_flag_and_the_column() {
     let iris = "length,width,species\n5.1,3.5,setosa\n4.9,3.0,setosa\n";
     let run = fit_of("iris.csv", iris, &[]);
     assert!(
-        run.refusal().contains("--columns -species") && run.refusal().contains("categorical:species"),
+        run.refusal().contains("--columns -species")
+            && run.refusal().contains("gaussian+categorical:species"),
         "{}",
         run.stderr
     );
